@@ -20,6 +20,7 @@ from harness.history.follower import timed_calls
 from harness.history.notes import (
     Armed,
     Arming,
+    ClientError,
     CommitBegun,
     FaultDue,
     FaultNote,
@@ -105,7 +106,7 @@ def _run_of(lines: Sequence[Line]) -> _Run:
     for line in lines:
         if isinstance(line, FaultNote):
             notes.setdefault(line.fault, {}).setdefault(line.cycle, []).append(line)
-    met = [line for line in lines if isinstance(line, LostConnection | ServerError)]
+    met = [line for line in lines if isinstance(line, ClientError)]
     seen = Seen(
         armed_us=0,
         healed_us=0,
@@ -172,32 +173,30 @@ def _time(action: OutsideFault, notes: Sequence[FaultNote], run: _Run) -> FaultT
     def shown(under: Seen) -> Evidence:
         return action.evidence(as_the_proxy_saw(under, link=action.on_link) if run.has_own_client else under)
 
-    due, arming, armed, effect, healing, healed = (
-        next((note for note in notes if isinstance(note, kind)), None)
-        for kind in (FaultDue, Arming, Armed, TookEffect, Healing, Healed)
-    )
+    first_us = {type(note): note.t for note in reversed(notes)}
     evidence: Mapping[str, Any] = {}
     witnesses: tuple[str, ...] = ()
-    if arming is not None and armed is not None and healing is not None:
+    if Armed in first_us and Healing in first_us:
+        keeps_log = any(isinstance(note, Armed) and note.logged for note in notes)
         log = [evidence_of(note.deed) for note in notes if isinstance(note, ProxyActed)]
         under = Seen(
-            arming_us=arming.t,
-            armed_us=armed.t,
-            healed_us=healing.t,
+            arming_us=first_us[Arming],
+            armed_us=first_us[Armed],
+            healed_us=first_us[Healing],
             calls=seen.calls,
             losses=seen.losses,
             errors=seen.errors,
-            log=log if armed.logged else None,
+            log=log if keeps_log else None,
             facts=[note.facts for note in notes if isinstance(note, Found)],
             events=seen.events,
         )
         evidence = shown(under)
         witnesses = witnesses_of(shown, under, by=action.by) if evidence else ()
     return FaultTime(
-        planned_us=due.due if due else None,
-        armed_us=arming.t if arming else None,
-        measured_us=effect.t if effect and evidence else None,
-        healed_us=healed.t if healed else None,
+        planned_us=next((note.due for note in notes if isinstance(note, FaultDue)), None),
+        armed_us=first_us.get(Arming),
+        measured_us=first_us.get(TookEffect) if evidence else None,
+        healed_us=first_us.get(Healed),
         evidence=evidence,
         witnesses=witnesses,
     )

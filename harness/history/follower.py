@@ -20,6 +20,7 @@ from harness.history.notes import (
     Acted,
     Alive,
     AttemptNote,
+    ClientError,
     CommitBegun,
     Dies,
     HeardComplete,
@@ -28,7 +29,6 @@ from harness.history.notes import (
     LostConnection,
     Made,
     OwnClient,
-    ServerError,
     Stops,
 )
 from harness.history.recorder import decode_lines
@@ -224,7 +224,7 @@ class Follower:
                 progress.emitted += 1
             case Commit() | HeardComplete():
                 progress.commits[subtask, line.c] += 1
-            case LostConnection() | ServerError():
+            case ClientError():
                 error = (line.t, line.link, line.code)
                 progress.errors.append(error)
                 if isinstance(line, LostConnection):

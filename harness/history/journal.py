@@ -14,7 +14,6 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from harness.history.event import (
-    AttemptEvent,
     Call,
     Close,
     Dead,
@@ -22,6 +21,7 @@ from harness.history.event import (
     Ended,
     Failed,
     In,
+    OfAttempt,
     Out,
     Owm,
     Res,
@@ -45,7 +45,7 @@ class EventLog(Protocol):
     def thread(self) -> str:
         """The calling thread, for V21: only the task's thread may call, settle, emit and snapshot."""
 
-    def event(self, kind: type[AttemptEvent], **fields: Any) -> None:
+    def event(self, kind: type[OfAttempt], **fields: Any) -> None:
         """Append an event with these fields; a field with the value `UNSET` is left out."""
 
     def write(self, line: Note) -> None:

@@ -13,17 +13,28 @@ import msgspec
 from harness.history.event import Event
 
 
-class _Note(msgspec.Struct, frozen=True, kw_only=True, tag_field="k"):
+class Note(msgspec.Struct, frozen=True, kw_only=True, tag_field="k"):
+    """Base of all notes; `n` is the number of the line in its file, from 0."""
+
     n: int = 0
-    """The number of the line in its file, from 0."""
     t: int = 0
 
 
-class AttemptNote(_Note, frozen=True, kw_only=True):
+Line = Event | Note
+"""A line of a file of a run; its `n` is that of the file, and its `t` the machine's clock."""
+
+
+class AttemptNote(Note, frozen=True, kw_only=True):
     """Base of the notes that an attempt writes, or a driver that commits for it (which has `a` 0)."""
 
     s: int = 0
     a: int = 0
+
+
+class NoteLog(Protocol):
+    """The attempt's journal, for whoever only notes something in it, before what it announces."""
+
+    def note(self, note: AttemptNote) -> None: ...
 
 
 class InProcess(AttemptNote, frozen=True, kw_only=True, tag="~process"):
@@ -34,8 +45,6 @@ class InProcess(AttemptNote, frozen=True, kw_only=True, tag="~process"):
 
 
 class OnHost(AttemptNote, frozen=True, kw_only=True, tag="~host"):
-    """Where on a cluster the attempt runs."""
-
     host: str
     executor: str
     driver: int
@@ -47,12 +56,6 @@ class Made(AttemptNote, frozen=True, kw_only=True, tag="~made"):
     events: int
 
 
-class Stopped(AttemptNote, frozen=True, kw_only=True, tag="~stopped"):
-    """The attempt stops at a complete checkpoint, because its subtask is rescaled."""
-
-    c: int
-
-
 class Refused(AttemptNote, frozen=True, kw_only=True, tag="~refused"):
     """The function under test breaks a rule, so the run is not judged."""
 
@@ -60,52 +63,52 @@ class Refused(AttemptNote, frozen=True, kw_only=True, tag="~refused"):
     fix: str
 
 
-class CommitBegun(AttemptNote, frozen=True, kw_only=True, tag="~committing"):
-    """Precedes the commit, so that the merge can reconstruct it; `a` is the attempt that prepared it."""
-
+class _CheckpointNote(AttemptNote, frozen=True, kw_only=True):
     c: int
 
 
-class HeardComplete(AttemptNote, frozen=True, kw_only=True, tag="~completed"):
+class Stopped(_CheckpointNote, frozen=True, tag="~stopped"):
+    """The attempt stops at a complete checkpoint, because its subtask is rescaled."""
+
+
+class CommitBegun(_CheckpointNote, frozen=True, tag="~committing"):
+    """Lets the merge reconstruct a commit; `a` is the attempt that prepared it."""
+
+
+class HeardComplete(_CheckpointNote, frozen=True, tag="~completed"):
     """The attempt was notified of a complete checkpoint for which its sink has nothing to commit."""
 
-    c: int
+
+class BatchBegun(_CheckpointNote, frozen=True, tag="~batch"): ...
 
 
-class RestoreFallback(AttemptNote, frozen=True, kw_only=True, tag="~store"):
+class BatchSkipped(_CheckpointNote, frozen=True, tag="~skipped"):
+    """The batch is not run, because its epoch is visible."""
+
+
+class RestoreFallback(_CheckpointNote, frozen=True, kw_only=True, tag="~store"):
     """Checkpoint `c` is complete and its `file` cannot be read (`what`), so `to` is restored instead."""
 
     what: str
-    c: int
     file: str
     to: int | None
 
 
-class BatchBegun(AttemptNote, frozen=True, kw_only=True, tag="~batch"):
-    c: int
-
-
-class BatchSkipped(AttemptNote, frozen=True, kw_only=True, tag="~skipped"):
-    """The batch is not run, because its epoch is visible."""
-
-    c: int
-
-
-class LostConnection(AttemptNote, frozen=True, kw_only=True, tag="~lost"):
-    """A connection over `link` was lost or refused."""
+class ClientError(AttemptNote, frozen=True, kw_only=True):
+    """Base of what a client got over `link` in place of an answer."""
 
     link: str
     code: int | str
 
 
-class ServerError(AttemptNote, frozen=True, kw_only=True, tag="~error"):
-    """The server answered over `link` with an error that keeps the connection."""
-
-    link: str
-    code: int | str
+class LostConnection(ClientError, frozen=True, tag="~lost"): ...
 
 
-class OwnClient(AttemptNote, frozen=True, kw_only=True, tag="~own-client"):
+class ServerError(ClientError, frozen=True, tag="~error"):
+    """An error that keeps the connection."""
+
+
+class OwnClient(AttemptNote, frozen=True, tag="~own-client"):
     """The lookup has its own client, whose losses and errors are not recorded."""
 
 
@@ -130,23 +133,21 @@ class Stops(AttemptNote, frozen=True, kw_only=True, tag="~stops"):
     fault: str = msgspec.field(name="f")
 
 
-class Acted(AttemptNote, frozen=True, kw_only=True, tag="~acted"):
+class _InsideNote(AttemptNote, frozen=True, kw_only=True):
+    fault: str = msgspec.field(name="f")
+    what: str
+    facts: dict[str, Any] = {}
+
+
+class Acted(_InsideNote, frozen=True, tag="~acted"):
     """A fault acts inside the attempt next."""
 
-    fault: str = msgspec.field(name="f")
-    what: str
-    facts: dict[str, Any] = {}
 
-
-class Measured(AttemptNote, frozen=True, kw_only=True, tag="~measured"):
+class Measured(_InsideNote, frozen=True, tag="~measured"):
     """A consequence of a fault, measured inside the attempt."""
 
-    fault: str = msgspec.field(name="f")
-    what: str
-    facts: dict[str, Any] = {}
 
-
-class Alive(AttemptNote, frozen=True, kw_only=True, tag="~alive"):
+class Alive(AttemptNote, frozen=True, tag="~alive"):
     """The event loop is running."""
 
 
@@ -157,8 +158,8 @@ class LoopBlocked(AttemptNote, frozen=True, kw_only=True, tag="~blocked"):
     where: str
 
 
-class LoopHeld(_Note, frozen=True, kw_only=True, tag="~held"):
-    """At level sim: the function under test held the thread for `ms` of real time at `where`."""
+class LoopHeld(Note, frozen=True, kw_only=True, tag="~held"):
+    """As `LoopBlocked`, but `ms` of real time in all, at level sim."""
 
     ms: float
     where: str
@@ -184,41 +185,38 @@ class HiddenError(AttemptNote, frozen=True, kw_only=True, tag="~hidden"):
     caught: str | None
 
 
-class Hurried(AttemptNote, frozen=True, kw_only=True, tag="~hurried"):
+class _ConnectionsNote(AttemptNote, frozen=True, kw_only=True):
+    times: int
+    where: str
+
+
+class KeptConnections(_ConnectionsNote, frozen=True, tag="~kept"):
+    """So many connections of the pool were never given back."""
+
+
+class OwnConnections(_ConnectionsNote, frozen=True, tag="~connected"):
+    """Calls made so many connections of their own."""
+
+
+class Hurried(_ConnectionsNote, frozen=True, kw_only=True, tag="~hurried"):
     """A call asked so many times in a row without a pause."""
 
     id: int
-    times: int
-    where: str
 
 
-class KeptConnections(AttemptNote, frozen=True, kw_only=True, tag="~kept"):
-    """So many connections of the pool, taken at `where`, were never given back."""
-
-    times: int
-    where: str
-
-
-class OwnConnections(AttemptNote, frozen=True, kw_only=True, tag="~connected"):
-    """Calls made so many connections of their own at `where`."""
-
-    times: int
-    where: str
-
-
-class Deciding(_Note, frozen=True, kw_only=True, tag="~deciding"):
+class Deciding(Note, frozen=True, kw_only=True, tag="~deciding"):
     """The coordinator is about to store that checkpoint `c` is complete."""
 
     c: int
 
 
-class ProcessReaped(_Note, frozen=True, kw_only=True, tag="~reaped"):
+class ProcessReaped(Note, frozen=True, kw_only=True, tag="~reaped"):
     s: int
     pid: int
     code: int
 
 
-class KilledFromOutside(_Note, frozen=True, kw_only=True, tag="~outside"):
+class KilledFromOutside(Note, frozen=True, kw_only=True, tag="~outside"):
     """No fault sent the signal that ended the attempt's process."""
 
     s: int
@@ -226,11 +224,11 @@ class KilledFromOutside(_Note, frozen=True, kw_only=True, tag="~outside"):
     signal: str
 
 
-class Withheld(_Note, frozen=True, kw_only=True, tag="~withheld"):
+class Withheld(Note, frozen=True, tag="~withheld"):
     """Stands for lines that are withheld from the evidence of a fault; never in a file."""
 
 
-class FaultNote(_Note, frozen=True, kw_only=True):
+class FaultNote(Note, frozen=True, kw_only=True):
     """Base of the notes about one activation of an outside fault."""
 
     fault: str = msgspec.field(name="f")
@@ -241,7 +239,7 @@ class FaultDue(FaultNote, frozen=True, kw_only=True, tag="~due"):
     due: int
 
 
-class Arming(FaultNote, frozen=True, kw_only=True, tag="~arming"):
+class Arming(FaultNote, frozen=True, tag="~arming"):
     """The fault may act from now on."""
 
 
@@ -251,7 +249,7 @@ class Armed(FaultNote, frozen=True, kw_only=True, tag="~armed"):
     logged: bool
 
 
-class TookEffect(FaultNote, frozen=True, kw_only=True, tag="~bit"):
+class TookEffect(FaultNote, frozen=True, tag="~bit"):
     """The first evidence of the fault was found."""
 
 
@@ -267,60 +265,8 @@ class ProxyActed(FaultNote, frozen=True, kw_only=True, tag="~deed"):
     deed: dict[str, Any]
 
 
-class Healing(FaultNote, frozen=True, kw_only=True, tag="~healing"):
+class Healing(FaultNote, frozen=True, tag="~healing"):
     """The fault is removed next."""
 
 
-class Healed(FaultNote, frozen=True, kw_only=True, tag="~healed"):
-    pass
-
-
-Note = (
-    InProcess
-    | OnHost
-    | Made
-    | Stopped
-    | Refused
-    | CommitBegun
-    | HeardComplete
-    | RestoreFallback
-    | BatchBegun
-    | BatchSkipped
-    | LostConnection
-    | ServerError
-    | OwnClient
-    | Reached
-    | Dies
-    | Stops
-    | Acted
-    | Measured
-    | Alive
-    | LoopBlocked
-    | LoopHeld
-    | PoolUse
-    | HiddenError
-    | Hurried
-    | KeptConnections
-    | OwnConnections
-    | Deciding
-    | ProcessReaped
-    | KilledFromOutside
-    | Withheld
-    | FaultDue
-    | Arming
-    | Armed
-    | TookEffect
-    | Found
-    | ProxyActed
-    | Healing
-    | Healed
-)
-Line = Event | Note
-"""A line of a file of a run; `n` is its number in that file, from 0, and `t` is on the machine's clock."""
-
-
-class NoteLog(Protocol):
-    """The attempt's journal, for whoever only notes something in it."""
-
-    def note(self, note: AttemptNote) -> None:
-        """Writes the note when this is called: before what it announces."""
+class Healed(FaultNote, frozen=True, tag="~healed"): ...

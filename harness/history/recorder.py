@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from typing import Any, Self
 
@@ -40,7 +42,14 @@ def driver_file(folder: Path, *, start: int) -> Path:
 
 
 _encode: Callable[[Line], bytes] = msgspec.json.Encoder().encode
-_decode: Callable[[bytes], Line] = msgspec.json.Decoder(Event | Note).decode
+
+
+def _kinds(of: type[Note]) -> list[type[Note]]:
+    """All kinds of notes below a base."""
+    return [kind for below in of.__subclasses__() for kind in _kinds(below) or [below]]
+
+
+_decode: Callable[[bytes], Line] = msgspec.json.Decoder(reduce(or_, _kinds(Note), Event)).decode
 
 
 def encode_line(line: Line) -> bytes:

@@ -17,17 +17,15 @@ from harness.database.simulated.hub import Hub
 from harness.history.event import AttemptEvent, Event, In, Kill, OfAttempt, Out, Res
 from harness.history.notes import (
     Acted,
-    Deciding,
+    ClientError,
     HiddenError,
     Hurried,
     KeptConnections,
-    LostConnection,
     Made,
     Measured,
     Note,
     PoolUse,
     RestoreFallback,
-    ServerError,
     Stopped,
 )
 
@@ -73,9 +71,9 @@ class Tape:
         """Append an event built with the current `n` and `t`."""
         self.events.append(event)
 
-    def note(self, kind: type[Event | Deciding], **fields: Any) -> None:
+    def note(self, kind: type[Event | Note], **fields: Any) -> None:
         """Append an event of the coordinator; its decisions are recorded when their transaction commits."""
-        if kind is not Deciding:
+        if not issubclass(kind, Note):
             self.add(kind(n=self.n, t=self.t, **fields))
 
 
@@ -154,7 +152,7 @@ class MemoryRecorder:
         """See `EventLog`. Ignores notes about real processes and about the simulation's own actions."""
         tape = self._tape
         match line:
-            case LostConnection() | ServerError():
+            case ClientError():
                 tape.errors[line.code] += 1
             case Made():
                 tape.made.append((line.s, line.a, line.events, len(tape.events)))

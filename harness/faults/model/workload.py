@@ -121,7 +121,7 @@ class ShapingFault(WorkloadFault):
         raise NotImplementedError
 
 
-Shows = Callable[[Line, Sequence[Line]], Line | None]
+Shows = Callable[[Acted, Sequence[Line]], Line | None]
 """The line that shows what came of an act; None: nothing did."""
 _IDS_MAX = 5
 """So many records are named."""

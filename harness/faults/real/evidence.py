@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any, TypeGuard
 
-from harness.history.event import AttemptEvent, Commit, Kill, Start
+from harness.history.event import AttemptEvent, Commit, Kill, OfAttempt, Start
 from harness.history.follower import TimedCall
 from harness.history.notes import Acted, AttemptNote, InProcess, Line, Measured, ProcessReaped
 
@@ -210,7 +210,7 @@ def measurements(fault: str, lines: Sequence[Line]) -> list[Measured]:
     return [line for line in lines if isinstance(line, Measured) and line.fault == fault]
 
 
-def is_speech(line: Line) -> TypeGuard[AttemptEvent | AttemptNote | Commit]:
+def is_speech(line: Line) -> TypeGuard[OfAttempt | AttemptNote | Commit]:
     """Whether an attempt itself wrote `line`, and not the harness about it."""
     return isinstance(line, AttemptEvent | AttemptNote | Commit) and not isinstance(line, Kill)
 

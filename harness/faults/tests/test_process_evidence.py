@@ -25,7 +25,12 @@ def seen(found: list[dict[str, Any]], events: list[Line]) -> Seen:
 
 
 def test_a_pause_is_believed_if_its_attempt_was_silent_and_then_spoke() -> None:
-    of_others = [line(In, 500, a=2), line(Kill, 5000), line(Ack, 5000), line(KilledFromOutside, 5000)]
+    of_others: list[Line] = [
+        line(In, 500, a=2),
+        line(Kill, 5000),
+        line(Ack, 5000),
+        line(KilledFromOutside, 5000),
+    ]
     events = [PROCESS, line(In, 900), *of_others, line(In, 402_000)]
 
     evidence = made("pause_worker", subtask=1).evidence(seen([STOPPED, RESUMED], events))
@@ -63,7 +68,7 @@ LAST_WORDS = line(Failed, 403_000, error="Fenced: attempt 1 of subtask 1 is fenc
 
 
 def test_a_zombie_is_believed_if_it_spoke_after_its_successors_start_and_tried_to_commit() -> None:
-    events = [PROCESS, START, line(In, 402_000), line(CommitBegun, 402_500), LAST_WORDS]
+    events: list[Line] = [PROCESS, START, line(In, 402_000), line(CommitBegun, 402_500), LAST_WORDS]
 
     evidence = made("zombie", subtask=1).evidence(seen([STOPPED, RESUMED], events))
 

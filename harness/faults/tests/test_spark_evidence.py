@@ -22,7 +22,10 @@ RESUMED = {"what": "resumed", "pid": 40, "started": 4, "at_us": 901_000}
 
 
 SUCCESSOR = line(Start, 800_000, a=2)
-LATE = [line(CommitBegun, 850_000, c=3), line(Failed, 860_000, error="Fenced: attempt 1 is fenced")]
+LATE: list[Line] = [
+    line(CommitBegun, 850_000, c=3),
+    line(Failed, 860_000, error="Fenced: attempt 1 is fenced"),
+]
 HOSTS = [line(OnHost, 0, host="127.0.0.1"), line(OnHost, 800_000, a=2, host="127.0.0.2")]
 
 

@@ -96,5 +96,5 @@ def test_trouble_that_nobody_met_is_not_believed(fault: dict[str, Any], lines: l
     [SLOW, FAILING, TORN, MISSING],
     ids=["slow", "failing", "torn", "missing"],
 )
-def test_trouble_that_never_began_is_none(fault: Line) -> None:
+def test_trouble_that_never_began_is_none(fault: dict[str, Any]) -> None:
     assert found(fault, []) is None

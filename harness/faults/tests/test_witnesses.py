@@ -20,7 +20,7 @@ from harness.faults.tests import entries, recorded
 from harness.faults.tests.killed_run import killed_run
 from harness.faults.tests.recorded import LOST, SLOW, during, event, seen
 from harness.history.event import In
-from harness.history.notes import Acted, InProcess, Measured
+from harness.history.notes import Acted, InProcess, Line, Measured
 from harness.history.tests.lines import line
 
 LATENCY = recorded.made("latency")
@@ -89,7 +89,7 @@ def test_a_kill_at_a_held_message_has_the_proxy_and_the_operating_system_trust10
 
 def test_a_stall_that_only_measured_itself_is_believed_on_its_own_word_trust10() -> None:
     fault = entries.made("loop_stall", subtask=1, **{"for": "300ms"})
-    lines = [
+    lines: list[Line] = [
         line(Acted, 1000, fault="f", what="stall"),
         line(Measured, 9000, fault="f", what="loop lag", facts={"lag_ms": 301.5}),
     ]

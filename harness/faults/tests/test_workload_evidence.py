@@ -196,7 +196,7 @@ def test_the_time_between_two_attempts_is_no_silence_of_the_source() -> None:
 @pytest.mark.parametrize(("began", "count"), [(150, 1), (50, 0)], ids=["after the change", "before it"])
 def test_deleted_rows_are_believed_by_empty_answers_to_later_lookups(began: int, count: int) -> None:
     deletes: OutsideFault = made("change_rows", count=1, how="delete")
-    lines = [
+    lines: list[Line] = [
         line(In, 20, id=5, key=0),
         line(Res, 30, id=4, try_=1, r="ok", v=[{}], ver=0),
         line(Call, began, id=5, try_=1),

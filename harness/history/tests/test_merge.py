@@ -11,7 +11,6 @@ import pytest
 from msgspec.structs import replace
 
 from harness.history.event import (
-    AttemptEvent,
     Close,
     Commit,
     Done,
@@ -19,6 +18,7 @@ from harness.history.event import (
     End,
     Event,
     FaultEvent,
+    OfAttempt,
     Owm,
     Row,
     Start,
@@ -205,7 +205,7 @@ def test_an_event_that_a_recorder_drops_without_a_gap_is_missing_trust9(
 ) -> None:
     honest = Recorder.event
 
-    def dropping(self: Recorder, kind: type[AttemptEvent], **fields: Any) -> None:
+    def dropping(self: Recorder, kind: type[OfAttempt], **fields: Any) -> None:
         if kind is not Owm:
             honest(self, kind, **fields)
 

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol, get_args
 
 import msgspec
 
-from harness.history.event import AttemptEvent, OfAttempt
+from harness.history.event import OfAttempt
 from harness.history.journal import EventLog, Journal
 from harness.history.values import END_OF_TIME
 from harness.judge.canaries.canary import Canary
@@ -63,7 +63,7 @@ def _write(kind: str, fields: dict[str, Any], log: EventLog, journal: Journal) -
 
 _ROWS: Final = frozenset({"row", "effect"})
 _MADE_BY_THE_JOURNAL: Final = frozenset({"nonce", "thread", "ver"})
-_KINDS: Final[Mapping[str, type[AttemptEvent]]] = {
+_KINDS: Final[Mapping[str, type[OfAttempt]]] = {
     str(kind.__struct_config__.tag): kind for kind in get_args(OfAttempt)
 }
 _NAMES: Final = {

@@ -9,7 +9,7 @@ import pytest
 
 from harness.faults.parts.parts import Upstream
 from harness.faults.parts.triggers import NOT_RECORDED, PHASES, Phase
-from harness.history.event import Call, End, Ended, In, Out, Owm, Res, Snap, Start, Wm
+from harness.history.event import Call, End, Ended, Event, In, Out, Owm, Res, Snap, Start, Wm
 from harness.history.journal import Journal
 from harness.history.merge import read_leftovers
 from harness.history.notes import AttemptNote, Dies, Reached
@@ -123,7 +123,7 @@ def test_a_phase_without_an_event_is_noted_only_where_a_hook_waits_for_it(tmp_pa
 
 def test_every_phase_is_counted_by_an_event_or_by_a_note(tmp_path: Path) -> None:
     """Else a hook at a later hit would wait for ever once an attempt has died."""
-    kinds = (Start, In, Wm, Call, Res, Out, Owm, Snap, End, Ended)
+    kinds: tuple[type[Event], ...] = (Start, In, Wm, Call, Res, Out, Owm, Snap, End, Ended)
 
     shown = past_of(line(kind) for kind in kinds).hits
 

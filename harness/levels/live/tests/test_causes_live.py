@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.history.event import Failed, Kill
-from harness.history.merge import Line
+from harness.history.notes import Line
 from harness.history.verdict import Outcome
 from harness.levels.live.tests.conftest import Performed
 from harness.levels.live.tests.faulty_scenario import faulty

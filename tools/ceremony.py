@@ -19,6 +19,8 @@ import click
 from tools.house import ROOT
 
 _PACKAGES = ("harness", "reference_impl", "reports")
+_CHILD = re.compile(r"Popen|create_subprocess_\w+|os\.fork|multiprocessing|ProcessPoolExecutor")
+_SYSTEM = ROOT / "harness" / "system"
 _NOTE = re.compile(r'"(~\w[\w-]*)"')
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -75,6 +77,22 @@ def _says_any(function: _Function) -> bool:
     return any(isinstance(node, ast.Name) and node.id == "Any" for node in nodes)
 
 
+def starts_children(text: str) -> bool:
+    """Whether the code of this module names what starts a process, by which it is one more way to do so."""
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+                names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+                names += [alias.name for alias in aliases]
+            case ast.Attribute(value=ast.Name(id=owner), attr=attribute):
+                names = [attribute, f"{owner}.{attribute}"]
+            case _:
+                continue
+        if any(_CHILD.fullmatch(name) for name in names):
+            return True
+    return False
+
+
 def _body_lines(function: _Function) -> int:
     body = function.body[1:] if ast.get_docstring(function) is not None else function.body
     return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
@@ -92,13 +110,16 @@ def _is_handed_on(name: str, function: _Function) -> bool:
 def main() -> None:
     """Print the counts of this checkout."""
     files = [file for package in _PACKAGES for file in sorted((ROOT / package).rglob("*.py"))]
-    counted = measure([file.read_text() for file in files if "tests" not in file.relative_to(ROOT).parts])
+    texts = {file: file.read_text() for file in files if "tests" not in file.relative_to(ROOT).parts}
+    counted = measure(list(texts.values()))
+    others = [file for file, text in texts.items() if _SYSTEM not in file.parents and starts_children(text)]
     once, handed_on = counted.once / counted.functions, counted.handed_on / counted.parameters
     click.echo(f"private functions named once: {counted.once} of {counted.functions} ({once:.1%})")
     click.echo(f"parameters only handed on: {counted.handed_on} of {counted.parameters} ({handed_on:.1%})")
     click.echo(f"lines of a body: median {counted.body_median:g}, p90 {counted.body_p90:g}")
     click.echo(f"signatures with Any: {counted.any_signatures}")
     click.echo(f"kinds of notes that are dicts: {counted.notes}")
+    click.echo(f"modules outside harness/system that start a child: {len(others)}")
 
 
 if __name__ == "__main__":

@@ -15,13 +15,13 @@ from typing import Final
 
 import click
 
-from harness.engine.executors import open_processes
 from harness.explore.kill_matrix import DefectEntry, Matrix, fill
 from harness.explore.kill_matrix_table import as_markdown, as_text, summary
 from harness.sut.defects import DEFECTS as TWELVE
 from harness.sut.defects import HARNESS_CHECKS, Defect
 from harness.system.clock import CALENDAR_CLOCK, Deadline
 from harness.system.errors import Exit
+from harness.system.pool import open_processes
 from tools.defects import DEFECTS, IN_RUNS, OURS, mutant_named
 from tools.defects.equivalents import Sameness, compare_equivalents
 from tools.defects.kinds import PropertyDefect

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from examples.tests.fire import EXAMPLES, SEED
-from harness.cli.job_beginning import JOB_FILES
+from harness.cli.init import JOB_FILES
 from harness.history.verdict import Outcome
 from harness.levels.job.job_file import read_job
 from harness.levels.job.job_scenario import JobScenario

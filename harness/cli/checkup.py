@@ -11,20 +11,21 @@ import os
 import platform
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
+from subprocess import TimeoutExpired
 
 import psutil
 
 from harness.levels import extras_missing
+from harness.system.child import answer_of
 from harness.system.errors import WorldError
 from harness.world.containers import find_engine
-from harness.world.data_folder import prepared_name
 from harness.world.ledger import dead_runs
 from harness.world.proxy_program import find_proxy_program
+from harness.world.server_place import prepared_name
 from harness.world.server_program import find_server
 from harness.world.settings import WorldSettings
 
@@ -127,10 +128,10 @@ def _java(settings: WorldSettings) -> Check:
     if java is None:
         return Check(name="java", state=State.FAIL, says="there is no java on the PATH", fix=fix)
     try:
-        asked = subprocess.run([java, "-version"], capture_output=True, timeout=JAVA_LIMIT_S, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
+        asked = answer_of([java, "-version"], limit_s=JAVA_LIMIT_S)
+    except (OSError, TimeoutExpired) as error:
         return Check(name="java", state=State.FAIL, says=f"{java} does not run: {error}", fix=fix)
-    said = re.search(r'version "((\d+)[^"]*)"', asked.stderr.decode(errors="replace"))
+    said = re.search(r'version "((\d+)[^"]*)"', asked.stderr)
     if said is None:
         return Check(name="java", state=State.FAIL, says=f"{java} does not print its version", fix=fix)
     state = State.OK if int(said[2]) >= JAVA_MIN else State.FAIL
@@ -169,7 +170,7 @@ def _containers(settings: WorldSettings) -> Iterator[Check]:
         yield Check(name="images", state=State.WARN, says="not checked: no engine answers")
         return
     yield Check(name="engine", state=State.OK, says=f"{engine.title} answers")
-    from harness.world.containers.images import choose_images
+    from harness.world.containers.engine import choose_images
 
     try:
         images = choose_images(engine, settings, proxy="auto", offline=True, say=lambda _: None)

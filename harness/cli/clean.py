@@ -32,7 +32,7 @@ def clean(*, cache: bool) -> None:
         import shutil
 
         from harness.conform.oracle.program import oracle_folder
-        from harness.world.kafka.jars import kafka_folder
+        from harness.world.kafka.broker import kafka_folder
 
         places = settings.places
         programs = (oracle_folder(places), kafka_folder(places).parent)

@@ -20,10 +20,10 @@ import click
 from harness.cli.certifying import fresh_folder
 from harness.cli.reported_runs import REPORTS
 from harness.conform.case import ConformCase
-from harness.conform.implementations import BESIDE, command_of
-from harness.conform.operator_judged import Asked, OperatorJudged, judge_operator
+from harness.conform.operator_judged import Asked, OperatorJudged, judge_operator, protocol_certificate
+from harness.conform.oracle.program import FLINKS, find_oracle
 from harness.conform.protocol.program import Limits
-from harness.conform.protocol_certificate import protocol_certificate
+from harness.conform.script_difference import serving_command
 from harness.scenario.certificate import CERTIFICATE
 from harness.scenario.order import new_run_id
 from harness.system.clock import monotonic_us, utc_now
@@ -32,6 +32,36 @@ from harness.system.whole_file import disk_errors_told, write_whole
 from harness.world.settings import WorldSettings
 from reports.certificate_write import write_certificate
 from reports.side_by_side import write_side_by_side
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Implementation:
+    """One that is ours to serve."""
+
+    label: str
+    asks: str
+    system: str = ""
+    """Its name for `floodmark sut serve`."""
+    flink: str = ""
+    """The release of a real Flink; empty for the others."""
+
+
+BESIDE: Mapping[str, Implementation] = {
+    "reference": Implementation(label="reference, strict", asks="strict", system="reference"),
+    "reference-flink": Implementation(label="reference, flink", asks="flink", system="reference"),
+    "flip-12": Implementation(label="FLIP-12's design", asks="strict", system="reference-emitter"),
+    **{
+        f"flink-{line}": Implementation(label=f"Flink {release}", asks="flink", flink=release)
+        for line, release in FLINKS.items()
+    },
+}
+"""The implementations that `floodmark conform --beside` accepts."""
+
+
+def command_of(one: Implementation, settings: WorldSettings) -> Sequence[str]:
+    """The command line that serves it. Raises WorldError if it is not set up."""
+    return find_oracle(settings, version=one.flink) if one.flink else serving_command(one.system)
+
 
 FAILED_TOLD = 3
 """So many failed cases are printed in full; all are in the report."""

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from harness.engine.executors import Executors
     from harness.engine.level import Stop
     from harness.explore.corpus import CorpusEntry
     from harness.explore.exploration import Explored, Plan
     from harness.explore.finds import Group
     from harness.explore.trial import Subject
+    from harness.system.pool import Executors
 
 _BUDGET = "10m"
 _ROUND_HERE = 48
@@ -303,7 +303,7 @@ def _machines(asked: dict[str, Any], jobs: int) -> AbstractContextManager[Execut
 
         of_a_user = ":" in asked["sut"] or ":" in (asked["mutant"] or "")
         return executors_of(asked["on"], of_a_user=of_a_user)()
-    from harness.engine.executors import open_processes
+    from harness.system.pool import open_processes
 
     return open_processes(jobs)
 

@@ -8,16 +8,12 @@ on a terminal a line that is redrawn, with `--verbose` one line for each tenth. 
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import re
 import shutil
-import signal
 import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -40,6 +36,7 @@ from harness.judge.explanation.explain import ANOMALIES_IN_FULL, explained_file
 from harness.judge.explanation.text import anomaly_lines, closing_lines, events_of, rest_of
 from harness.system.clock import monotonic_us
 from harness.system.errors import Exit, HistoryError, UsageError, WorldError
+from harness.system.pool import open_processes
 from harness.testing.judging import refuse_blind_judge
 
 if TYPE_CHECKING:
@@ -271,38 +268,19 @@ class Answer:
 
 def answers(histories: Sequence[HistoryFile], wish: Wish, *, jobs: int) -> Generator[Answer]:
     """One answer for each history, in order, with `jobs` checked in parallel."""
-    if min(jobs, len(histories)) == 1:
-        for history in histories:
-            yield _answer(history, wish)
-        return
-    with _pool(min(jobs, len(histories))) as pool:
-        silent = replace(wish, quiet=True)
-        under_way = [pool.submit(_answer, history, silent) for history in histories]
-        yield from (judged.result() for judged in under_way)
-
-
-@contextmanager
-def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
-    """Worker processes that end with the block; they ignore Ctrl-C, which this process handles."""
-    pool = ProcessPoolExecutor(
-        jobs,
-        mp_context=multiprocessing.get_context("spawn"),
-        initializer=signal.signal,
-        initargs=(signal.SIGINT, signal.SIG_IGN),
+    processes = min(jobs, len(histories))
+    wish = wish if processes == 1 else replace(wish, quiet=True)
+    died, fix = (
+        "a worker process was killed while it checked a history",
+        "use fewer --jobs if memory was short",
     )
-    try:
-        yield pool
-        pool.shutdown()
-    except BrokenProcessPool as broken:
-        message = "a worker process was killed while it checked a history"
-        raise WorldError(message, fix="use fewer --jobs if memory was short") from broken
-    finally:
-        for child in multiprocessing.active_children():
-            child.terminate()
-        pool.shutdown()
+    with open_processes(processes, is_fresh=True, died=died, fix=fix) as pool:
+        yield from pool.map(partial(_answer, wish=wish), histories, most=1)
 
 
-def _answer(history: HistoryFile, wish: Wish) -> Answer:
+def _answer(histories: Sequence[HistoryFile], wish: Wish) -> Answer:
+    (history,) = histories
+
     def judged_here(chosen: Sequence[Invariant]) -> Judged:
         with reading(history.name, quiet=wish.quiet, verbose=wish.verbose) as progress:
             return judge_history(history.path, checkers=chosen, progress=progress)

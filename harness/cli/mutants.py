@@ -17,9 +17,9 @@ from harness.cli.options import on_option, refuse_on_at, run_options
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from harness.engine.executors import Executors
     from harness.faults.parts.parts import Level
     from harness.scenario.order import Order
+    from harness.system.pool import Executors
 
 _RUNS = 400
 _SEED = 1

@@ -9,7 +9,6 @@ that is redrawn.
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import signal
 import sys
@@ -30,7 +29,6 @@ from rich.text import Text
 
 from harness.cli.options import open_page
 from harness.engine.campaign import Finished, carry_out
-from harness.engine.executors import Executors
 from harness.engine.level import Observer, Stop
 from harness.engine.open_levels import Keep, StagePlan
 from harness.engine.run_counts import Tally
@@ -40,6 +38,7 @@ from harness.levels import extras_missing, level_named
 from harness.scenario.order import AnyOrder, new_run_id
 from harness.scenario.outcome import left_out_line
 from harness.system.errors import Exit, NothingRan, UsageError, WorldError
+from harness.system.pool import Executors, kill_processes
 from reports.agreement import (
     refuse_other_document,
     refuse_other_exit,
@@ -68,8 +67,7 @@ def stop_on_interrupt() -> Iterator[Stop]:
         del number, frame
         if stop.is_set():
             click.echo("floodmark: killed; `floodmark clean` removes what the runs left behind", err=True)
-            for child in multiprocessing.active_children():
-                child.kill()  # they wait for work that nobody sends any more
+            kill_processes()
             _end_now(Exit.INTERRUPTED)
         stop.set()
         if stop.is_setting_up:

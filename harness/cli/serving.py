@@ -43,8 +43,7 @@ def serve(name: str) -> int:
 
 def flink_command(name: str = _FLINK) -> Sequence[str]:
     """The command line of the real Flink, `flink` or `flink-2.0`. Raises WorldError if it is not set up."""
-    from harness.conform.oracle.program import FLINK_VERSION, FLINKS
-    from harness.conform.oracle.provide import find_oracle
+    from harness.conform.oracle.program import FLINK_VERSION, FLINKS, find_oracle
     from harness.world.settings import WorldSettings
 
     version = FLINK_VERSION if name == _FLINK else FLINKS.get(name.removeprefix(_OF_LINE))

@@ -87,8 +87,7 @@ def setup(
 
 
 def _oracle(task: Provision, flinks: tuple[str, ...]) -> Iterator[ProvisionStep]:
-    from harness.conform.oracle.program import FLINK_VERSION, FLINKS
-    from harness.conform.oracle.provide import provide_oracle
+    from harness.conform.oracle.program import FLINK_VERSION, FLINKS, provide_oracle
 
     for version in [FLINKS[line] for line in flinks] or [FLINK_VERSION]:
         yield from provide_oracle(task, version=version)
@@ -103,6 +102,6 @@ def _steps(task: Provision, *, world: str, offline_images: bool, toxiproxy: bool
         if not offline_images:
             return
     find_engine(task.settings)  # before anything of Docker is imported, for this error says it best
-    from harness.world.setup.provision_images import provide_images, provide_offline_images
+    from harness.world.offline_images.build import provide_images, provide_offline_images
 
     yield from provide_offline_images(task) if offline_images else provide_images(task)

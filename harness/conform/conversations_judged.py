@@ -1,31 +1,37 @@
 """Speaks every conversation of the catalogue with one program, and judges each answer.
 
-A conversation fails at the first answer that is not what its file says (up to the freedom of the protocol,
-`harness.conform.protocol.transcript`), or where the program breaks the protocol. A failed one is spoken once more to
-a fresh process, so that its lines can be pasted. Invariant: the run ends, however the program behaves: after
-`BREACHES_MAX` breaches in a row the rest is not run.
+A conversation fails at the first answer that is not what its file says (up to the protocol's freedom, `Transcript`), or
+where the program breaks the protocol. A failed one is spoken once more to a fresh process, so that its lines can be
+pasted. The second judge never reads what the file expects: the reference gets the same commands, and the answers are
+compared by `harness.conform.protocol.comparison`, which shares no code with the first; where it cannot tell (a
+conversation that broke off, a held failure that each side may report later), it is silent. Invariant: the run ends,
+however the program behaves: after `BREACHES_MAX` breaches in a row the rest is not run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from hashlib import file_digest
+from pathlib import Path
 from typing import Final
 
 from harness.conform.case import CaseOutcome, ConformCase, Spoken
-from harness.conform.conversation_agreement import agreement_of
 from harness.conform.explained import systems_by_statement
+from harness.conform.protocol import comparison
+from harness.conform.protocol.comparison import MismatchKind, Moment, compare
+from harness.conform.protocol.conversation import ConversationPhase
 from harness.conform.protocol.conversation_file import (
     HELLO,
     ConversationFile,
     ConversationScript,
     Exchange,
+    Transcript,
     catalogue,
 )
-from harness.conform.protocol.driver import ProgramDriver
-from harness.conform.protocol.events import Hello, ProtocolBreach
+from harness.conform.protocol.driver import ProgramDriver, command_in
+from harness.conform.protocol.events import Event, Hello, ProtocolBreach, read_event
 from harness.conform.protocol.program import Limits
-from harness.conform.protocol.transcript import Transcript
 from harness.conform.script_difference import STRICT, serving_command
 from harness.scenario.certificate import Agreement
 
@@ -249,3 +255,57 @@ def _agreement(second: Speaker, file: ConversationFile, judged: _Judged, *, asks
 
 def _first_line(breach: ProtocolBreach) -> str:
     return str(breach).partition("\n")[0]
+
+
+JUDGE: Final = "harness/conform/protocol/comparison.py, which compares with the reference's answers"
+
+
+def judge_digest() -> str:
+    """The SHA-256 of the second judge's file."""
+    assert comparison.__file__ is not None, "it is a file of ours"
+    with Path(comparison.__file__).open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()
+
+
+def agreement_of(
+    reference: ProgramDriver,
+    file: ConversationFile,
+    spoken: Sequence[Spoken],
+    *,
+    asks: str,
+    first: CaseOutcome,
+) -> Agreement:
+    """Whether the second judge agrees with the first; `spoken`: what the program was told, and its answers."""
+    script = ConversationScript(file.exchanges, profile=asks)
+    moment = Moment()
+    for index, theirs in enumerate(spoken):
+        if theirs.told == HELLO and not file.greeted:
+            continue
+        told = script.line(index)
+        answer = reference.tell_line(told)
+        script.learn(answer)
+        command = command_in(told)
+        if command.get("cmd") == "open":
+            config = command.get("config")
+            mode = str(config.get("mode", "")) if isinstance(config, dict) else ""
+            moment = Moment(mode=mode, reissued=mode != "ordered" and command.get("restore") is not None)
+        left, right = _events(answer), _events(theirs.answer)
+        mismatch = compare(command, left, right, moment=moment)
+        if mismatch is not None:
+            if mismatch.kind is MismatchKind.FAILURE and command.get("hold") is True:
+                return "silent"
+            return "agrees" if first is CaseOutcome.FAIL else "differs"
+        talk = reference.conversation
+        moment = Moment(
+            blocked=talk.blocked,
+            failed=talk.phase is ConversationPhase.FAILED,
+            mode=moment.mode,
+            reissued=moment.reissued,
+        )
+    return "agrees" if first is CaseOutcome.PASS else "differs"
+
+
+def _events(answer: Sequence[str]) -> list[Event]:
+    """Without `hello`, in which each program names itself."""
+    events = [read_event(line.encode()) for line in answer]
+    return [event for event in events if type(event) is not Hello]

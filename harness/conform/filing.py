@@ -7,13 +7,9 @@ from __future__ import annotations
 
 import gzip
 import json
-import multiprocessing
 import re
 import shutil
-import signal
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -29,6 +25,7 @@ from harness.judge.checkers.second_opinion import second_opinion
 from harness.scenario.certificate import Agreement
 from harness.scenario.outcome import RunOutcome
 from harness.system.errors import FloodmarkError, HistoryError, WorldError
+from harness.system.pool import open_processes
 from harness.system.whole_file import whole_file, write_whole
 
 SECOND_JUDGE: Final = "harness/judge/second_judge.py"
@@ -71,32 +68,13 @@ def both_judge_all(
 
     Ends early when `goes_on` is no longer true. Raises WorldError if a process was killed.
     """
-    if min(jobs, len(paths)) <= 1:
-        for path in paths:
-            if not goes_on():
-                return
-            yield _judged_or_error(path)
-        return
-    pool = ProcessPoolExecutor(
-        min(jobs, len(paths)),
-        mp_context=multiprocessing.get_context("spawn"),
-        initializer=signal.signal,
-        initargs=(signal.SIGINT, signal.SIG_IGN),
-    )
-    try:
-        under_way = [pool.submit(_judged_or_error, path) for path in paths]
-        for future in under_way:
-            if not goes_on():
-                return
-            yield future.result()
-    except BrokenProcessPool as broken:
-        message = "a worker process was killed while it judged a history"
-        raise WorldError(message, fix="use --jobs 1 if memory was short") from broken
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+    died, fix = "a worker process was killed while it judged a history", "use --jobs 1 if memory was short"
+    with open_processes(min(jobs, len(paths)) or 1, is_fresh=True, died=died, fix=fix) as pool:
+        yield from pool.map(_judged_or_error, paths, most=1, goes_on=goes_on)
 
 
-def _judged_or_error(path: Path) -> TwiceJudged | FloodmarkError:
+def _judged_or_error(paths: Sequence[Path]) -> TwiceJudged | FloodmarkError:
+    (path,) = paths
     try:
         return both_judge(path)
     except WorldError:

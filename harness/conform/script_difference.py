@@ -15,12 +15,12 @@ from typing import Final
 
 from harness.conform.protocol.comparison import DifferingScript, report
 from harness.conform.protocol.differential import common_settings
+from harness.conform.protocol.driver import Twins
 from harness.conform.protocol.lockstep import run_lockstep
 from harness.conform.protocol.program import Limits
 from harness.conform.protocol.script import Script
 from harness.conform.protocol.script_drawing import draw_script
 from harness.conform.protocol.shrinking import shrink
-from harness.conform.protocol.twins import Twins
 from harness.sut.serve.systems import QUIRK_SYSTEMS
 
 SERVED: Final = ("reference", "reference-emitter", "flink")

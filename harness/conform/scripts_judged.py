@@ -21,13 +21,12 @@ from harness.conform.protocol.comparison import DifferingScript, MismatchKind, r
 from harness.conform.protocol.conversation_file import HELLO
 from harness.conform.protocol.coverage import SIGHTS
 from harness.conform.protocol.differential import DifferentialResult, common_settings, compare_systems
-from harness.conform.protocol.driver import command_line
+from harness.conform.protocol.driver import Twins, command_line
 from harness.conform.protocol.events import Event, Hello
 from harness.conform.protocol.program import Limits
 from harness.conform.protocol.script import MODES, script_json
 from harness.conform.protocol.script_drawing import ScriptSettings, draw_script
 from harness.conform.protocol.shrinking import shrink
-from harness.conform.protocol.twins import Twins
 from harness.conform.script_difference import explaining_quirks
 
 RANDOM_SCRIPTS: Final = "random scripts"

@@ -17,8 +17,13 @@ import msgspec
 from harness.conform.case import TO_PASTE, lines_file
 from harness.conform.conclusion import concluded, rows_of
 from harness.conform.filing import TwiceJudged, both_judge_all, second_judge_digest
-from harness.conform.protocol.conversation_file import HELLO, ConversationFile, catalogue, conversation_in
-from harness.conform.protocol.transcript import Transcript
+from harness.conform.protocol.conversation_file import (
+    HELLO,
+    ConversationFile,
+    Transcript,
+    catalogue,
+    conversation_in,
+)
 from harness.history.verdict import INVARIANTS, Outcome, worst
 from harness.scenario.certificate import (
     Certificate,

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Final
 
-from harness.engine.executors import Executors
 from harness.engine.level import Level, Observer, Stop, refuse
 from harness.engine.open_levels import OpenLevels, StagePlan, open_levels
 from harness.engine.perform import planned_of
@@ -33,6 +32,7 @@ from harness.scenario.outcome import (
 )
 from harness.system.clock import Deadline, monotonic_us
 from harness.system.errors import CannotHere, Exit, NothingRan, SutError, WorldError, worst_code
+from harness.system.pool import Executors
 
 KEPT_MAX: Final = 12
 """Up to this many repeatable runs are all made whole; more are counted first."""

@@ -15,13 +15,13 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from harness.engine.executors import Executors
 from harness.engine.level import Levels, Observer, Opening, Play, RunSite, Stop, refuse
 from harness.engine.perform import perform
 from harness.history.verdict import Outcome
 from harness.scenario.order import AnyOrder
 from harness.scenario.outcome import RunOutcome
 from harness.system.errors import HarnessError, WorldError
+from harness.system.pool import Executors
 
 if TYPE_CHECKING:
     from harness.engine.worlds import Worlds

@@ -7,16 +7,14 @@ the selected ones are run again to get their full outcome.
 from __future__ import annotations
 
 import gc
-import multiprocessing
+import math
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from harness.engine.executors import Executors
 from harness.engine.level import Level, Opening, OutsideRecord, Play, RunRecord, RunSite, refuse
 from harness.engine.perform import convicts_of, held_to_thresholds, judged_by_order, measures_of_run
 from harness.history.text import digest_of
@@ -28,6 +26,7 @@ from harness.scenario.outcome import CountedRun, RunOutcome, Threshold, seen_as_
 from harness.scenario.symptom import RunEnding, cause_of, without_numbers, worth_showing
 from harness.system.clock import CALENDAR_CLOCK, Deadline, monotonic_us
 from harness.system.errors import Exit, SutError
+from harness.system.pool import Executors, open_processes
 
 _CHUNK: Final = 8
 _PIECE: Final = 400
@@ -148,23 +147,16 @@ def count(
     if executors is not None:
         yield from _count_there(orders, level, executors, goes_on, budget)
         return
-    chunks = [range(start, min(start + _CHUNK, len(orders))) for start in range(0, len(orders), _CHUNK)]
     with level.open(Opening()) as play:
-        if jobs == 1 or len(chunks) == 1:
+        if jobs == 1 or len(orders) <= _CHUNK:
             level.refuse_blindness(None)
             yield from _count_here(orders, play, goes_on, budget)
             return
-        context = multiprocessing.get_context("fork")
-        with ProcessPoolExecutor(
-            max_workers=min(jobs, len(chunks)),
-            mp_context=context,
-            initializer=_share,
-            initargs=(orders, play, level, budget),
-        ) as pool:
-            for counted in pool.map(_count_chunk, chunks):
+        chunks = math.ceil(len(orders) / _CHUNK)
+        with open_processes(min(jobs, chunks), begin=_share, given=(orders, play, level, budget)) as pool:
+            for counted in pool.map(_count_chunk, range(len(orders)), most=_CHUNK):
                 yield from counted
                 if not goes_on() or _is_over(budget):
-                    pool.shutdown(cancel_futures=True)
                     return
 
 
@@ -235,7 +227,7 @@ def _share(orders: Sequence[AnyOrder], play: Play, level: Level, budget: Deadlin
     gc.disable()
 
 
-def _count_chunk(chunk: range) -> list[Counted]:
+def _count_chunk(chunk: Sequence[int]) -> list[Counted]:
     if not _Shared.is_sighted:  # not in `_share`: an error there would only break the pool
         _Shared.level.refuse_blindness(None)
         _Shared.is_sighted = True

@@ -15,7 +15,6 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-from harness.engine.executors import Executors
 from harness.explore.changing import exploring_form
 from harness.explore.corpus import CorpusEntry
 from harness.explore.features import Feature
@@ -25,6 +24,7 @@ from harness.scenario.model import Scenario
 from harness.system.choices import Draw
 from harness.system.clock import Deadline
 from harness.system.errors import SutError
+from harness.system.pool import Executors
 
 _PIECE: Final = 6
 """Candidates that a process gets at once."""

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
-from harness.engine.executors import Executors, open_processes
 from harness.explore.drawing import draw_scenario
 from harness.explore.trial import refuse_blindness_here
 from harness.history.verdict import Outcome
@@ -28,6 +27,7 @@ from harness.sut.defects import DEFECTS, Defect, find_defect
 from harness.sut.variant import HONEST, Variant
 from harness.system.clock import Deadline
 from harness.system.errors import Exit, UsageError
+from harness.system.pool import Executors, open_processes
 
 OURS = tuple(name for name, defect in DEFECTS.items() if "sim" in defect.levels)
 """The planted defects that a run at level sim can show, in the order of their numbers."""

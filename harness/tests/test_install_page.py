@@ -12,8 +12,8 @@ import pytest
 
 from harness.conform.oracle.program import oracle_folder
 from harness.tests.tidy import ROOT, our_files
-from harness.world.kafka.jars import kafka_folder
-from harness.world.places import Places
+from harness.world.kafka.broker import kafka_folder
+from harness.world.settings import Places
 
 pytestmark = pytest.mark.arch
 

@@ -13,14 +13,16 @@ import fcntl
 import json
 import os
 import shutil
-import subprocess
-from collections.abc import Callable, Iterator, Mapping
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from subprocess import SubprocessError
 from typing import Any
 
-from harness.system.choices import fresh_seed
+from harness.system.child import Child, answer_of, with_variables
+from harness.system.choices import Choices, fresh_seed
 from harness.system.errors import WorldError
 from harness.system.process_identity import (
     Owner,
@@ -30,8 +32,8 @@ from harness.system.process_identity import (
     marked_processes,
     this_owner,
 )
-from harness.world.places import Places
 from harness.world.server_clock import remove_shared_memory
+from harness.world.settings import Places
 
 EngineSweep = Callable[[str], list[str]]
 """Removes the containers and networks of one run (by its id); returns one sentence for each."""
@@ -41,6 +43,24 @@ YOUNG = ".young"
 """Suffix of a ledger that does not contain its owner yet."""
 CLOSING = ".closing"
 """Suffix of a ledger whose entries are being undone: a child that enrols itself meanwhile finds no ledger."""
+ENROL_AND_BECOME = """\
+owner=$1
+shift
+read -r _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ started _ </proc/$$/stat &&
+printf '{"process":{"pid":%s,"started":%s}}\\n' "$$" "$started" >>"$0" &&
+read -r first <"$0" || exit 1
+case $first in *owner*) ;; *) rm -f "$0"; exit 1 ;; esac
+read -r _ _ _ parent _ </proc/$$/stat || exit 1
+[ "$parent" = "$owner" ] || exit 1
+exec "$@"
+"""
+"""Run as `sh -c THIS ledger owner command...`.
+
+Fields 4 and 22 of stat are the parent and the start time; field 2 is `(sh)`, one word. The order matters: if the owner
+is still the parent after the line was written, a reaper of the dead owner will read the line. If the owner is gone by
+then, or has closed its ledger (renamed it, so that this line stands in a new file), the program must not start, and a
+removed ledger must not reappear.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +101,22 @@ class Ledger:
     @property
     def _young(self) -> Path:
         return self.path.with_suffix(YOUNG)
+
+    def start(
+        self, command: Sequence[str], *, name: str, log: Path, environment: Mapping[str, str] | None = None
+    ) -> Child:
+        """Start a child, whose output goes to `log`; the command must not contain secrets.
+
+        A small shell writes its own pid and start time into the ledger and then becomes the program, so a SIGKILL of
+        this process at any moment leaves no unlisted child.
+        """
+        enrolled = (str(self.path), str(os.getpid()))
+        return Child(
+            ["/bin/sh", "-c", ENROL_AND_BECOME, *enrolled, *with_variables(environment), *command],
+            name=name,
+            output=log,
+            cwd=self.folder,
+        )
 
     def note_process(self, pid: int) -> None:
         """List a process that was just started; one that has ended already needs no entry."""
@@ -204,14 +240,8 @@ def _unmount(folder: Path) -> list[str]:
         return []
     # Lazy: a file that is held open there must not prevent the other entries from being undone.
     try:
-        subprocess.run(
-            ["umount", "--lazy", str(folder)],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=UNMOUNT_LIMIT_S,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError) as error:
+        answer_of(["umount", "--lazy", str(folder)], limit_s=UNMOUNT_LIMIT_S).check_returncode()
+    except (OSError, SubprocessError) as error:
         raise WorldError(
             f"the disk at {folder} could not be unmounted: {error}", fix=f"umount {folder}"
         ) from error
@@ -299,3 +329,61 @@ def _sole_reaper(path: Path) -> Iterator[bool]:
             yield False
             return
         yield path.exists()
+
+
+LOOPBACK = "127.0.0.1"
+LOWEST = 20_000
+HIGHEST = 65_535
+TRIES_MAX = 300
+"""How many ports are tried before an error."""
+
+
+def reserve_port(ledger: Ledger, *, among: range | None = None) -> int:
+    """Reserve a port of loopback for the ledger's run; it is released with the run.
+
+    It is outside the ephemeral range, from which the kernel could give a port to any client while the proxy that owns
+    it has it closed (`docs/reference/references.md`, Measured). Two runs that share a cache never hold the same port.
+    """
+    candidates = preferred_range() if among is None else among
+    start = Choices(fresh_seed(), "ports").index(len(candidates))
+    for step in range(min(len(candidates), TRIES_MAX)):
+        port = candidates[(start + step) % len(candidates)]
+        if _bindable(port) and _lock(port, ledger=ledger):
+            return port
+    raise WorldError(
+        f"no free port on {LOOPBACK} among {candidates[0]}-{candidates[-1]}: each one tried is taken",
+        fix="set FLOODMARK_PORTS to a range with free ports, like 21000-21999",
+    )
+
+
+def preferred_range() -> range:
+    """The ports below the kernel's ephemeral range, or above it if there are more."""
+    source = Path("/proc/sys/net/ipv4/ip_local_port_range")
+    low, high = (int(word) for word in source.read_text().split()) if source.exists() else (49_152, HIGHEST)
+    below, above = range(LOWEST, low), range(high + 1, HIGHEST + 1)
+    widest = max(below, above, key=len)
+    return widest if len(widest) >= TRIES_MAX else range(LOWEST, HIGHEST + 1)
+
+
+def _bindable(port: int) -> bool:
+    with socket.socket() as probe:
+        # As the servers do: a port in TIME_WAIT can be bound.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+    return True
+
+
+def _lock(port: int, *, ledger: Ledger) -> bool:
+    """Take the port's lock: a symbolic link to the run's id, which is created atomically."""
+    lock = ledger.places.ports / str(port)
+    if lock.is_symlink():
+        return False
+    ledger.note_port(port)
+    try:
+        lock.symlink_to(ledger.run_id)
+    except FileExistsError:
+        return False
+    return True

@@ -20,20 +20,25 @@ import psutil
 
 from harness.faults.real.server_control import ServerState
 from harness.scenario.outcome import WorldDescription
+from harness.system.child import Child
 from harness.system.choices import fresh_secret
 from harness.system.clock import Deadline, monotonic_us, wait_until
 from harness.system.errors import WorldError
 from harness.system.process_identity import identify
-from harness.world.data_folder import prepared_data_folder, redo_option
-from harness.world.ledger import Ledger
+from harness.world.ledger import LOOPBACK, Ledger, reserve_port
 from harness.world.mysql_server import REPLICA, REPLICA_ID, SOCKET_PATH_MAX, MysqlServer, start_server
-from harness.world.ports import LOOPBACK, reserve_port
-from harness.world.processes import ChildProcess
 from harness.world.proof import proof_of
 from harness.world.proxy_program import ProxyChoice, choose_local_proxy, proxy_lacks, start_own_proxy
 from harness.world.server import Server, lacking
 from harness.world.server_pair import PROBE, REPLICA_LINK, PairedServer, ServerPair
-from harness.world.server_place import ServerPlace, local_server_lacks, prepare_place, replica_place
+from harness.world.server_place import (
+    ServerPlace,
+    local_server_lacks,
+    prepare_place,
+    prepared_data_folder,
+    redo_option,
+    replica_place,
+)
 from harness.world.server_program import ServerProgram, find_server
 from harness.world.settings import WorldSettings
 from harness.world.toxiproxy import Toxiproxy
@@ -91,37 +96,41 @@ def open_local_world(
     with ExitStack() as stack:
         process, proxy = start_proxy(parts.proxy.program, ledger=ledger, ports=settings.ports, say=say)
         stack.callback(process.stop)
+        site = _Site(
+            program=parts.server, app=app, root=root, ledger=ledger, needs=needs, settings=settings, stack=stack,
+            process=process, proxy=proxy,
+        )  # fmt: skip
         place = prepare_place(prepared, needs=needs, settings=settings, ledger=ledger)
-        server = start_server(
-            parts.server,
-            data=place.data,
-            port=reserve_port(ledger, among=settings.ports),
-            app=app,
-            root=root,
-            ledger=ledger,
-            environment=place.environment,
-            needs=needs,
-        )
-        machine = LocalMachine(server, place=place)
-        _stop_at_the_end(machine, stack, data=place.data, keeps_in=keeps_in)
-        process.wait_for(proxy.healthy, what=f"{process.name} to list its links", limit_s=PROXY_LIMIT_S)
-        ways = dict.fromkeys(LINKS, server.address)
-        links = _open_links(proxy, ways, ledger=ledger, ports=settings.ports)
-        _wait_until_ready(server, links=links, app=app)
-        control = Server(
-            machine, flavour=parts.server.flavour.lower(), address=server.address, root=root, user=app.user
-        )
-        second = None
+        first = site.serve(place, upstreams=dict.fromkeys(LINKS), keeps_in=keeps_in)
+        pair, machines, at = None, [first.machine], first.address
         if REPLICA in needs:
-            users = (app, root)
-            second = _open_replica(
-                parts.server, prepared, first=control, at=server.address, proxy=proxy, users=users, needs=needs,
-                ledger=ledger, settings=settings, stack=stack, keeps_in=keeps_in,
-            )  # fmt: skip
+            second = site.serve(
+                replica_place(prepared, ledger=ledger),
+                upstreams={PROBE: at, REPLICA_LINK: None},
+                keeps_in=None if keeps_in is None else keeps_in.with_name(f"{keeps_in.name}-replica"),
+                name="replica",
+                server_id=REPLICA_ID,
+            )
+            machines.append(second.machine)
+            pair = ServerPair(
+                primary=first.paired,
+                replica=second.paired,
+                proxy=proxy,
+                links=second.links,
+                app=app,
+                root=root,
+            )
+            pair.attach()
         yield World(
-            description=_described(parts, proxy, why=why, begun_us=begun_us),
-            links=links,
-            direct=server.address,
+            description=WorldDescription(
+                kind="local",
+                why=why,
+                server=parts.server.title,
+                proxy=proxy.title(),
+                ready_s=(monotonic_us() - begun_us) / 1_000_000,
+            ),
+            links=first.links,
+            direct=at,
             app=app,
             root=root,
             proxy=proxy,
@@ -129,92 +138,105 @@ def open_local_world(
             enrol=ledger.note_process,
             kept=None if keeps_in is None else how_to_open(parts.server, keeps_in.resolve()),
             lacks={**proxy_lacks(own=proxy.own), **local_server_lacks(parts.server, settings=settings)},
-            server=control if second is None else control.with_pair(second.pair),
-            pair=None if second is None else second.pair,
-            look=lambda: _look(process, machine, *(() if second is None else (second.machine,))),
+            server=first.control if pair is None else first.control.with_pair(pair),
+            pair=pair,
+            look=lambda: _look(process, *machines),
         )
 
 
-def _described(parts: LocalParts, proxy: Toxiproxy, *, why: str, begun_us: int) -> WorldDescription:
-    """What was opened, and how long it took until now."""
-    ready_s = (monotonic_us() - begun_us) / 1_000_000
-    return WorldDescription(
-        kind="local", why=why, server=parts.server.title, proxy=proxy.title(), ready_s=ready_s
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Serving:
+    """A server that answers, and the links that were opened with it."""
+
+    machine: LocalMachine
+    control: Server
+    address: Address
+    links: Mapping[str, Address]
+
+    @property
+    def paired(self) -> PairedServer:
+        at = self.address
+        return PairedServer(server=self.control, direct=at, upstream=_written(at), source=at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Second:
-    """The second server of a world."""
+class _Site:
+    """What the servers of a world have in common."""
 
-    machine: LocalMachine
-    pair: ServerPair
+    program: ServerProgram
+    app: Credentials
+    root: Credentials
+    ledger: Ledger
+    needs: frozenset[str]
+    settings: WorldSettings
+    stack: ExitStack
+    process: Child
+    """The proxy's."""
+    proxy: Toxiproxy
 
+    def serve(
+        self,
+        place: ServerPlace,
+        *,
+        upstreams: Mapping[str, Address | None],
+        keeps_in: Path | None,
+        name: str = "server",
+        server_id: int = 1,
+    ) -> _Serving:
+        """Start a server and open links; None leads to it. Returns when it answers directly and over each link.
 
-def _open_replica(
-    program: ServerProgram,
-    prepared: Path,
-    *,
-    first: Server,
-    at: Address,
-    proxy: Toxiproxy,
-    users: tuple[Credentials, Credentials],
-    needs: frozenset[str],
-    ledger: Ledger,
-    settings: WorldSettings,
-    stack: ExitStack,
-    keeps_in: Path | None,
-) -> _Second:
-    """A second server that follows the first, and its links; `users`: the application's and root."""
-    app, root = users
-    place = replica_place(prepared, ledger=ledger)
-    server = start_server(
-        program,
-        data=place.data,
-        port=reserve_port(ledger, among=settings.ports),
-        app=app,
-        root=root,
-        ledger=ledger,
-        environment=place.environment,
-        needs=needs,
-        name="replica",
-        server_id=REPLICA_ID,
-    )
-    machine = LocalMachine(server, place=place)
-    beside = None if keeps_in is None else keeps_in.with_name(f"{keeps_in.name}-replica")
-    _stop_at_the_end(machine, stack, data=place.data, keeps_in=beside)
-    ways = {PROBE: at, REPLICA_LINK: server.address}
-    links = _open_links(proxy, ways, ledger=ledger, ports=settings.ports)
-    _wait_until_ready(server, links=links, app=app)
-    control = Server(machine, flavour=first.flavour, address=server.address, root=root, user=app.user)
-    pair = ServerPair(
-        primary=PairedServer(server=first, direct=at, upstream=_written(at), source=at),
-        replica=PairedServer(
-            server=control, direct=server.address, upstream=_written(server.address), source=server.address
-        ),
-        proxy=proxy,
-        links=links,
-        app=app,
-        root=root,
-    )
-    pair.attach()
-    return _Second(machine=machine, pair=pair)
+        It is killed with the world; if its data stay, it is shut down in order, and they are copied.
+        """
+        server = start_server(
+            self.program,
+            data=place.data,
+            port=reserve_port(self.ledger, among=self.settings.ports),
+            app=self.app,
+            root=self.root,
+            ledger=self.ledger,
+            environment=place.environment,
+            needs=self.needs,
+            name=name,
+            server_id=server_id,
+        )
+        machine = LocalMachine(server, place=place)
+        if keeps_in is None:
+            self.stack.callback(machine.kill)
+        else:
+            self.stack.callback(keep_data, place.data, keeps_in.resolve())  # runs after the shut-down
+            self.stack.callback(machine.shut_down)
+        proxy, process = self.proxy, server.process
+        self.process.wait_for(
+            proxy.healthy, what=f"{self.process.name} to list its links", limit_s=PROXY_LIMIT_S
+        )
+        links = {
+            link: Address(host=LOOPBACK, port=reserve_port(self.ledger, among=self.settings.ports))
+            for link in upstreams
+        }
+        for link, upstream in upstreams.items():
+            proxy.create(link, listen=_written(links[link]), upstream=_written(upstream or server.address))
+        holds, lacks = proof_of({"directly": server.address, **links}, self.app)
+        try:
+            process.wait_for(holds, what=f"{process.name} to answer SELECT 1", limit_s=READY_LIMIT_S)
+        except WorldError as error:
+            error.add_note(f"last attempt, {lacks()}")
+            raise
+        server.secrets.unlink()
+        control = Server(
+            machine,
+            flavour=self.program.flavour.lower(),
+            address=server.address,
+            root=self.root,
+            user=self.app.user,
+        )
+        return _Serving(machine=machine, control=control, address=server.address, links=links)
 
 
 def _written(address: Address) -> str:
     return f"{address.host}:{address.port}"
 
 
-def _stop_at_the_end(machine: LocalMachine, stack: ExitStack, *, data: Path, keeps_in: Path | None) -> None:
-    """Kill the server when `stack` is closed; if its data stay, shut it down in order and copy them."""
-    if keeps_in is None:
-        stack.callback(machine.kill)
-        return
-    stack.callback(keep_data, data, keeps_in.resolve())  # runs after the shut-down
-    stack.callback(machine.shut_down)
-
-
-def _look(proxy: ChildProcess, *machines: LocalMachine) -> None:
+def _look(proxy: Child, *machines: LocalMachine) -> None:
     """Raises WorldError if the proxy, or a server that no fault ended, has died."""
     for machine in machines:
         machine.look()
@@ -227,41 +249,17 @@ def _look(proxy: ChildProcess, *machines: LocalMachine) -> None:
 
 def start_proxy(
     program: Path | None, *, ledger: Ledger, ports: range | None, say: Callable[[str], None]
-) -> tuple[ChildProcess, Toxiproxy]:
+) -> tuple[Child, Toxiproxy]:
     """Start Toxiproxy from `program`, or our own proxy if that is None."""
     if program is None:
         return start_own_proxy(ledger=ledger, ports=ports, say=say)
     control = Address(host=LOOPBACK, port=reserve_port(ledger, among=ports))
-    process = ChildProcess.start(
+    process = ledger.start(
         [str(program), f"-host={control.host}", f"-port={control.port}"],
         name="Toxiproxy",
         log=ledger.folder / "toxiproxy.log",
-        ledger=ledger,
     )
     return process, Toxiproxy(control, say=say)
-
-
-def _open_links(
-    proxy: Toxiproxy, ways: Mapping[str, Address], *, ledger: Ledger, ports: range | None
-) -> dict[str, Address]:
-    """A link to each of these upstreams."""
-    links = {link: Address(host=LOOPBACK, port=reserve_port(ledger, among=ports)) for link in ways}
-    for link, address in links.items():
-        proxy.create(link, listen=_written(address), upstream=_written(ways[link]))
-    return links
-
-
-def _wait_until_ready(server: MysqlServer, *, links: dict[str, Address], app: Credentials) -> None:
-    """Wait until `SELECT 1` works as the user, directly and through every link; then delete the passwords' file."""
-    holds, lacks = proof_of({"directly": server.address, **links}, app)
-    try:
-        server.process.wait_for(
-            holds, what=f"{server.process.name} to answer SELECT 1", limit_s=READY_LIMIT_S
-        )
-    except WorldError as error:
-        error.add_note(f"last attempt, {lacks()}")
-        raise
-    server.secrets.unlink()
 
 
 def keep_data(data: Path, folder: Path) -> None:

@@ -12,10 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.world.data_folder import redo_option
-from harness.world.ledger import Ledger
-from harness.world.ports import LOOPBACK
-from harness.world.processes import ChildProcess
+from harness.system.child import Child
+from harness.world.ledger import LOOPBACK, Ledger
+from harness.world.server_place import redo_option
 from harness.world.server_program import ServerProgram
 from harness.world.world import DATABASE, Address, Credentials
 
@@ -27,11 +26,11 @@ SOCKET_PATH_MAX = 107
 class MysqlServer:
     """A started server; `proof.py` checks whether it is ready."""
 
-    process: ChildProcess
+    process: Child
     address: Address
     secrets: Path
     """The file with its users' passwords; removed once the server is ready."""
-    again: Callable[[], ChildProcess]
+    again: Callable[[], Child]
     """Starts the server again on the same port and data, which contain the users by then."""
     socket: Path
     """The socket that a killed server leaves; it must be removed before the next start."""
@@ -61,8 +60,8 @@ def start_server(
         stream.writelines(f"{line};\n" for line in statements)
     socket = _socket_path(ledger, name)
 
-    def started(*options: str) -> ChildProcess:
-        return ChildProcess.start(
+    def started(*options: str) -> Child:
+        return ledger.start(
             [
                 *(str(program.program), "--no-defaults", *program.location_options(), *program.user_option()),
                 f"--datadir={data}",
@@ -76,7 +75,6 @@ def start_server(
             ],
             name=program.title,
             log=ledger.folder / f"{name}.log",
-            ledger=ledger,
             environment={**program.environment, **environment},
         )
 

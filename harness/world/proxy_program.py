@@ -8,17 +8,15 @@ cache complete or not at all.
 from __future__ import annotations
 
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from harness.system.child import PYTHON, Child, run_to_end
 from harness.system.errors import UsageError, WorldError
-from harness.world.ledger import Ledger
-from harness.world.ports import LOOPBACK, reserve_port
-from harness.world.processes import ChildProcess, run_to_end
+from harness.world.ledger import LOOPBACK, Ledger, reserve_port
 from harness.world.settings import WorldSettings
 from harness.world.toxiproxy import Toxiproxy
 from harness.world.world import Address
@@ -91,21 +89,11 @@ OWN_PROXY = "own proxy"
 
 def start_own_proxy(
     *, ledger: Ledger, ports: range | None, say: Callable[[str], None]
-) -> tuple[ChildProcess, Toxiproxy]:
+) -> tuple[Child, Toxiproxy]:
     """Start our own proxy; returns before it is ready."""
     control = Address(host=LOOPBACK, port=reserve_port(ledger, among=ports))
-    # `-P`: do not import modules from the working directory, which is the run's folder.
-    command = [
-        sys.executable,
-        "-P",
-        "-m",
-        "harness.proxy",
-        "--host",
-        control.host,
-        "--port",
-        str(control.port),
-    ]
-    process = ChildProcess.start(command, name=OWN_PROXY, log=ledger.folder / "own-proxy.log", ledger=ledger)
+    command = [*PYTHON, "harness.proxy", "--host", control.host, "--port", str(control.port)]
+    process = ledger.start(command, name=OWN_PROXY, log=ledger.folder / "own-proxy.log")
     return process, Toxiproxy(control, say=say, own=True)
 
 

@@ -7,12 +7,13 @@ memory, which a killed server leaves, is removed with the server.
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import TimeoutExpired
 
+from harness.system.child import answer_of
 from harness.world.settings import WorldSettings
 
 LIBRARY = "libfaketimeMT.so.1"
@@ -74,13 +75,7 @@ def remove_shared_memory(pid: int) -> list[str]:
 def _loads(library: Path) -> bool:
     """Whether the loader takes it; for one built for another C library it prints a warning."""
     try:
-        done = subprocess.run(
-            ["env", f"LD_PRELOAD={library}", "true"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=ASK_LIMIT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        done = answer_of(["env", f"LD_PRELOAD={library}", "true"], limit_s=ASK_LIMIT_S)
+    except (OSError, TimeoutExpired):
         return False
     return done.returncode == 0 and not done.stderr

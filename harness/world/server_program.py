@@ -9,11 +9,12 @@ import json
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from subprocess import TimeoutExpired
 
+from harness.system.child import answer_of
 from harness.system.errors import WorldError
 from harness.world.settings import WorldSettings
 
@@ -114,14 +115,9 @@ def _ask(program: Path, *, root: Path | None) -> ServerProgram | None:
         folders = [*sorted(root.glob("usr/lib/*-linux-gnu")), root / "usr" / "lib"]
         environment["LD_LIBRARY_PATH"] = ":".join(map(str, folders))
     try:
-        answer = subprocess.run(
-            [str(program), "--no-defaults", "--version"],
-            capture_output=True,
-            env={"LC_ALL": "C", **environment},
-            timeout=ASK_LIMIT_S,
-            check=False,
-        ).stdout.decode(errors="replace")
-    except (OSError, subprocess.TimeoutExpired):
+        command, variables = [str(program), "--no-defaults", "--version"], {"LC_ALL": "C", **environment}
+        answer = answer_of(command, limit_s=ASK_LIMIT_S, environment=variables).stdout
+    except (OSError, TimeoutExpired):
         return None
     said = re.search(r"Ver (\d+\.\d+\.\d+)(-MariaDB)?", answer)
     if said is None:

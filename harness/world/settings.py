@@ -1,4 +1,4 @@
-"""The environment variables that configure worlds, read once into a value.
+"""The environment variables that configure worlds, read once into a value; the folders of the cache.
 
 Invariant: no other module of `harness.world` reads the environment.
 """
@@ -10,8 +10,62 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.system.errors import UsageError
-from harness.world.places import Places
+from harness.system.errors import UsageError, WorldError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """The folders of Floodmark's cache (kept between runs) and of its state (removed with a run).
+
+        servers/    database servers that `setup` unpacked, one folder a version
+        bin/        the Toxiproxy server that `setup` built
+        clock/      the library that shifts a server's clock, as `setup` unpacked it
+        datadirs/   prepared data folders, one a server version; worlds copy them
+        oracle/     Flink's jars and our program around its operator, as `setup --oracle` made them
+        kafka/      the jars of a Kafka broker and of Spark's source of it, as `setup --kafka` got them
+        runs/       a ledger and a scratch folder for each living run
+        ports/      one lock for each reserved port
+
+    All our files on this machine are below `root`, except sockets whose path would be too long there.
+    """
+
+    root: Path
+
+    @property
+    def servers(self) -> Path:
+        return self.root / "servers"
+
+    @property
+    def bin(self) -> Path:
+        return self.root / "bin"
+
+    @property
+    def clock(self) -> Path:
+        return self.root / "clock"
+
+    @property
+    def datadirs(self) -> Path:
+        return self.root / "datadirs"
+
+    @property
+    def runs(self) -> Path:
+        return self.root / "runs"
+
+    @property
+    def ports(self) -> Path:
+        return self.root / "ports"
+
+    def make(self) -> None:
+        """Create the missing folders, readable by this user only, since data folders contain password hashes."""
+        for folder in (self.root, self.servers, self.bin, self.datadirs, self.runs, self.ports):
+            try:
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            except OSError as error:
+                raise WorldError(
+                    f"cannot make {folder}: {error.strerror}",
+                    fix="set FLOODMARK_CACHE to a folder that you may write to",
+                ) from error
+
 
 PORT_LIMIT = 65_535
 

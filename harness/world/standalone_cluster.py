@@ -11,20 +11,18 @@ from __future__ import annotations
 import re
 import shutil
 import socket
-import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
 import psutil
 
+from harness.system.child import Child
 from harness.system.errors import WorldError
 from harness.system.process_identity import ProcessIdentity, end_process, identify
-from harness.world.ledger import open_ledger
-from harness.world.ports import LOOPBACK, reserve_port
-from harness.world.processes import ChildProcess
+from harness.world.ledger import LOOPBACK, open_ledger, reserve_port
 from harness.world.settings import WorldSettings
 
 READY_LIMIT_S = 120.0
@@ -61,11 +59,11 @@ class StandaloneCluster:
     address: str
     """`spark://HOST:PORT`."""
     size: ClusterSize
-    _master: ChildProcess
-    _start: Callable[..., ChildProcess]
-    _forget: Callable[[ChildProcess], None]
+    _master: Child
+    _start: Callable[..., Child]
+    _forget: Callable[[Child], None]
     _folder: Path
-    _workers: dict[str, ChildProcess] = field(default_factory=dict)
+    _workers: dict[str, Child] = field(default_factory=dict)
     """By host."""
 
     @property
@@ -144,16 +142,16 @@ def open_cluster(size: ClusterSize) -> Iterator[StandaloneCluster]:
         )
     home = Path(spark.origin).parent
     with open_ledger(settings.places, lambda run_id: []) as ledger, ExitStack() as stack:
-        guard = stack.enter_context(_guarding())
+        # It acts if we are killed; if somebody ends it, the ledger knows the processes as well.
+        guard = stack.enter_context(Child(["/bin/sh", "-c", _GUARD], talks=True))
         port = reserve_port(ledger, among=settings.ports)
 
-        def start(*command: str, host: str) -> ChildProcess:
+        def start(*command: str, host: str) -> Child:
             name = command[0].rpartition(".")[2].lower()
-            process = ChildProcess.start(
+            process = ledger.start(
                 [str(home / "bin" / "spark-class"), *command],
                 name=name,
                 log=ledger.folder / f"spark-{host}-{name}.log",
-                ledger=ledger,
                 environment={
                     "SPARK_HOME": str(home),
                     "SPARK_LOCAL_IP": host,
@@ -162,7 +160,7 @@ def open_cluster(size: ClusterSize) -> Iterator[StandaloneCluster]:
                     **({"PYTHONPATH": ""} if size.imports_nothing else {}),  # executors inherit it
                 },
             )
-            guard(f"+ {process.pid}")
+            guard.send(b"+ %d\n" % process.pid)
             stack.callback(process.stop)
             return process
 
@@ -175,37 +173,11 @@ def open_cluster(size: ClusterSize) -> Iterator[StandaloneCluster]:
             size=size,
             _master=master,
             _start=start,
-            _forget=lambda process: guard(f"- {process.pid}"),
+            _forget=lambda process: guard.send(b"- %d\n" % process.pid),
             _folder=ledger.folder,
         )
         cluster.begin()
         yield cluster
-
-
-@contextmanager
-def _guarding() -> Iterator[Callable[[str], None]]:
-    """A shell that kills the process groups of the block if this process dies; yields what tells it a group."""
-    guard = subprocess.Popen(
-        ["/bin/sh", "-c", _GUARD],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    pipe = guard.stdin
-    assert pipe is not None, "the guard was started with a pipe"
-
-    def tell(line: str) -> None:
-        with suppress(BrokenPipeError):  # somebody has ended it; the ledger knows the processes as well
-            pipe.write(f"{line}\n".encode())
-            pipe.flush()
-
-    try:
-        yield tell
-    finally:
-        guard.kill()
-        with suppress(BrokenPipeError):
-            guard.communicate()
 
 
 def _answers(port: int) -> bool:

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 
 from harness.system.errors import WorldError
 from harness.world.containers import sweep_run
-from harness.world.ledger import open_ledger
+from harness.world.ledger import LOOPBACK, open_ledger, reserve_port
 from harness.world.local import PROXY_LIMIT_S, start_proxy
-from harness.world.ports import LOOPBACK, reserve_port
 from harness.world.proxy_program import find_proxy_program
 from harness.world.settings import WorldSettings
 from harness.world.world import Address

@@ -12,7 +12,6 @@ from functools import partial
 
 import msgspec
 
-from harness.engine.executors import Executors
 from harness.explore.drawing import draw_scenario
 from harness.judge.checkers.judge import judge
 from harness.levels.sim.run import Simulated, simulate_scenario
@@ -20,6 +19,7 @@ from harness.scenario.model import Scenario
 from harness.scenario.order import Order
 from harness.sut.variant import HONEST, Variant
 from harness.system.clock import Deadline
+from harness.system.pool import Executors
 from tools.defects import IN_RUNS, MAILBOXES
 
 

@@ -8,12 +8,10 @@ whose run breaks, or never differs from the reference's, is a survivor and not a
 
 from __future__ import annotations
 
-import multiprocessing
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -33,6 +31,7 @@ from harness.scenario.order import Order
 from harness.scenario.settings import apply_settings
 from harness.sut.variant import HONEST
 from harness.system.errors import Exit, UsageError
+from harness.system.pool import open_processes
 from tools.defects import STRANGERS
 from tools.defects.kinds import Stranger
 
@@ -269,12 +268,13 @@ def main(names: tuple[str, ...], draws: int, scenarios: int, jobs: int, page: Pa
 
 
 def _tried(names: Sequence[str], *, draws: int, scenarios: int, jobs: int) -> Iterator[Tried]:
-    if jobs == 1:
-        yield from (try_stranger(name, draws=draws, scenarios=scenarios) for name in names)
-        return
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("fork")) as pool:
-        pending = [pool.submit(try_stranger, name, draws=draws, scenarios=scenarios) for name in names]
-        yield from (one.result() for one in pending)
+    with open_processes(jobs) as processes:
+        yield from processes.map(partial(_try_one, draws=draws, scenarios=scenarios), names, most=1)
+
+
+def _try_one(names: Sequence[str], *, draws: int, scenarios: int) -> Tried:
+    (name,) = names
+    return try_stranger(name, draws=draws, scenarios=scenarios)
 
 
 if __name__ == "__main__":

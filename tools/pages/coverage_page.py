@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from harness.engine.executors import open_processes
 from harness.explore.changing import exploring_form
 from harness.explore.corpus import CorpusEntry
 from harness.explore.exploration import Exploring, Plan, explore
@@ -26,6 +25,7 @@ from harness.faults.registry import FAULTS
 from harness.history.read import read_whole
 from harness.scenario.file import load_many
 from harness.system.clock import Deadline
+from harness.system.pool import open_processes
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "reference" / "coverage.md"
 _SEED: Final = 1

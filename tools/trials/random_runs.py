@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from typing import Final
 
-from harness.engine.executors import open_processes
 from harness.engine.perform import judged_by_order
 from harness.explore.drawing import draw_scenario
 from harness.history.event import Failed
@@ -27,6 +26,7 @@ from harness.scenario.order import Order
 from harness.sut.variant import HONEST, Variant
 from harness.system.clock import monotonic_us
 from harness.system.errors import Exit
+from harness.system.pool import open_processes
 
 _REDRAWS_MAX: Final = 20
 _REDRAW_STEP: Final = 1_000_000_000

@@ -15,9 +15,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from harness.cli.ci_files import CI_FILES, JOB_CI_FILES
-from harness.cli.init import FILES
-from harness.cli.job_beginning import JOB_FILES
+from harness.cli.init import CI_FILES, FILES, JOB_CI_FILES, JOB_FILES
 from harness.tests.tidy import ROOT
 
 GITHUB, GITLAB = ".github/workflows/floodmark.yml", ".gitlab-ci.yml"

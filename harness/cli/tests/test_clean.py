@@ -11,9 +11,9 @@ from click.testing import CliRunner
 from harness.cli.clean import clean
 from harness.conform.oracle.program import oracle_folder
 from harness.world import containers
-from harness.world.kafka.jars import kafka_folder
+from harness.world.kafka.broker import kafka_folder
 from harness.world.ledger import Ledger
-from harness.world.places import Places
+from harness.world.settings import Places
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.cli.main import main
-from harness.conform.oracle.provide import find_oracle
+from harness.conform.oracle.program import find_oracle
 from harness.judge.checkers.tests.legal_histories import legal_history
 from harness.judge.checkers.tests.small_histories import text
 from harness.system.errors import WorldError

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.init import FILES, MARKED
-from harness.cli.job_beginning import JOB_FILES, MARKED_COMMIT
+from harness.cli.init import FILES, JOB_FILES, MARKED, MARKED_COMMIT
 from harness.cli.main import main
 from harness.levels.job.job_file import read_job
 from harness.scenario.file import load

@@ -19,8 +19,7 @@ from harness.cli.main import main
 from harness.system.clock import Deadline, wait_until
 from harness.system.errors import Exit, WorldError
 from harness.tests.harness_defects import invents_counts
-from harness.world.places import Places
-from harness.world.settings import WorldSettings
+from harness.world.settings import Places, WorldSettings
 from harness.world.setup.opening import choose_world
 
 pytestmark = pytest.mark.real

@@ -35,7 +35,7 @@ def test_ctrl_c_during_a_run_lets_it_be_reported() -> None:
 _KILLED_WITH_WORKERS = """
 import os, signal
 from harness.cli.run_campaign import stop_on_interrupt
-from harness.engine.executors import open_processes
+from harness.system.pool import open_processes
 
 with stop_on_interrupt(), open_processes(2) as machines:
     assert list(machines.map(len, [1, 2, 3, 4], most=1)) == [1, 1, 1, 1]

@@ -2,25 +2,29 @@
 
 All of it is in the cache and never imported by Python. A folder exists completely or not at all. The folder of a
 compiled program is named by a digest of its sources and Flink's version, so changed sources are compiled anew.
-`rehearse` runs a script that loads the classes that scripts need; each line is answered by one `quiet`.
+`rehearse` runs a script that loads the classes that scripts need; each line is answered by one `quiet`. `find_oracle`
+returns the command that starts it, or its error names the command to type; `provide_oracle` prepares it, without root,
+and changes nothing that is in place.
 """
 
 from __future__ import annotations
 
 import hashlib
 import shutil
-import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from subprocess import TimeoutExpired
 
+from harness.system.child import answer_of, run_to_end
+from harness.system.clock import monotonic_us
 from harness.system.errors import WorldError
-from harness.world.places import Places
-from harness.world.processes import run_to_end
-from harness.world.settings import WorldSettings
+from harness.world.settings import Places, WorldSettings
+from harness.world.setup.provision import Provision, ProvisionStep, timed_step
 
+SETUP = "floodmark setup --oracle"
 FLINK_VERSION = "2.3.0"
 FLINKS: Mapping[str, str] = {"1.20": "1.20.5", "2.0": "2.0.2", "2.3": FLINK_VERSION}
 """The lines of Flink that can be served, each with its release; `sut serve flink` is the last one."""
@@ -214,7 +218,14 @@ def rehearse(
     with tempfile.TemporaryDirectory(dir=scratch) as name:
         archive = Path(name) / "oracle.jsa"
         command = _command(settings, program, (f"-XX:ArchiveClassesAtExit={archive}",), MAIN, version)
-        output = _run_through(command)
+        try:
+            done = answer_of(command, limit_s=REHEARSAL_LIMIT_S, says=REHEARSAL)
+        except TimeoutExpired as error:
+            raise WorldError(
+                f"the oracle's rehearsal did not end within {REHEARSAL_LIMIT_S:g} s",
+                fix="free the machine's processor, then floodmark setup --oracle",
+            ) from error
+        output = done.stdout + done.stderr
         if output.count('"ev":"quiet"') != REHEARSAL.count("\n"):
             raise WorldError(
                 f"the oracle did not answer every command of its rehearsal; its last output: {output[-300:]}",
@@ -222,25 +233,6 @@ def rehearse(
             )
         if archive.exists():  # some Java versions create none
             archive.rename(archive_of(program))
-
-
-def _run_through(command: Sequence[str]) -> str:
-    try:
-        done = subprocess.run(
-            command,
-            input=REHEARSAL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=REHEARSAL_LIMIT_S,
-            check=False,
-            text=True,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise WorldError(
-            f"the oracle's rehearsal did not end within {REHEARSAL_LIMIT_S:g} s",
-            fix="free the machine's processor, then floodmark setup --oracle",
-        ) from error
-    return done.stdout
 
 
 def command_line(
@@ -257,3 +249,53 @@ def _command(
 ) -> list[str]:
     path = f"{program}:{flink_jar(settings.places, version=version)}"
     return [str(find_java(settings)), *OPTIONS, *archive, "-cp", path, main]
+
+
+# ------------------------------------------------------------------------------------- finding and setup
+
+
+def find_oracle(settings: WorldSettings, *, main: str = MAIN, version: str = FLINK_VERSION) -> list[str]:
+    """The command line of one of the oracle's main classes. Raises WorldError that says what to set up."""
+    find_java(settings)
+    fix = SETUP if version == FLINK_VERSION else f"{SETUP} --flink {version.rpartition('.')[0]}"
+    if not flink_jar(settings.places, version=version).exists():
+        raise WorldError(f"there is no Flink {version} in {settings.places.root}", fix=fix)
+    program = program_jar(settings, version=version)
+    if not program.exists():
+        raise WorldError("the oracle's Java program is not compiled, or its sources have changed", fix=fix)
+    return command_line(settings, program, main=main, version=version)
+
+
+def provide_oracle(task: Provision, *, version: str = FLINK_VERSION) -> Iterator[ProvisionStep]:
+    """Install Flink and compile our program around its operator, for `floodmark sut serve flink`."""
+    find_java(task.settings)  # checked before anything large is downloaded
+    begun_us = monotonic_us()
+    yield timed_step(f"Flink {version}", _flink(task, version), begun_us)
+    begun_us = monotonic_us()
+    yield timed_step("oracle", _program(task, version), begun_us)
+
+
+def _flink(task: Provision, version: str) -> str:
+    jar = flink_jar(task.settings.places, version=version)
+    if task.rebuild:
+        shutil.rmtree(jar.parents[2], ignore_errors=True)
+    if jar.exists():
+        return f"{jar}, already there"
+    scratch = task.ledger.folder
+    return f"installed {install_flink(task.settings.places, scratch=scratch, say=task.say, version=version)}"
+
+
+def _program(task: Provision, version: str) -> str:
+    program = program_jar(task.settings, version=version)
+    if task.rebuild:
+        shutil.rmtree(program.parent, ignore_errors=True)
+    if archive_of(program).exists():
+        return f"{program}, already there"
+    if not program.exists():
+        compile_program(task.settings, scratch=task.ledger.folder, say=task.say, version=version)
+    try:
+        rehearse(task.settings, program, scratch=task.ledger.folder, say=task.say, version=version)
+    except WorldError:
+        shutil.rmtree(program.parent)  # else the next setup would take it for complete
+        raise
+    return f"compiled {program}"

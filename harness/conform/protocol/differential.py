@@ -28,14 +28,13 @@ from harness.conform.protocol.comparison import (
     report,
 )
 from harness.conform.protocol.coverage import Coverage
-from harness.conform.protocol.driver import Command, command_line
+from harness.conform.protocol.driver import Command, Lines, SideBreach, Twins, command_line
 from harness.conform.protocol.events import Blocked, Event, Snapshot, TaskFailed, Unblocked
 from harness.conform.protocol.lockstep import ORDER_KINDS, Snapshots, open_command, run_lockstep
 from harness.conform.protocol.program import Limits
 from harness.conform.protocol.script import Life, Script, load_script, save_script
 from harness.conform.protocol.script_drawing import ScriptSettings, draw_script
 from harness.conform.protocol.shrinking import RUNS_MAX, shrink
-from harness.conform.protocol.twins import Lines, SideBreach, Twins
 from harness.system.choices import fresh_seed
 from harness.system.clock import monotonic_us
 from harness.system.errors import Exit, FloodmarkError, NothingRan

@@ -20,6 +20,7 @@ from harness.conform.protocol.events import (
     Event,
     Hello,
     MalformedEvent,
+    ProtocolBreach,
     read_event,
     shortened,
 )
@@ -38,7 +39,7 @@ class ProgramDriver:
     """
 
     def __init__(self, argv: Sequence[str], *, limits: Limits | None = None) -> None:
-        self.program = Program.start(argv, limits=limits or Limits())
+        self.program = Program(argv, limits=limits or Limits())
         self.conversation = Conversation()
         self._expected: list[tuple[Command, bytes]] = []
         self._validated_count = 0
@@ -135,3 +136,81 @@ def command_in(line: str) -> Command:
 def command_line(command: Command) -> bytes:
     """The line of a command."""
     return _encode(command) + b"\n"
+
+
+Lines = Sequence[tuple[Command, bytes]]
+"""Commands with their lines."""
+
+
+class SideBreach(Exception):
+    """One of the two broke the protocol; both were killed."""
+
+    def __init__(self, breach: ProtocolBreach, *, left: bool) -> None:
+        super().__init__(str(breach))
+        self.breach = breach
+        self.left = left
+
+
+class Twins:
+    """A pair of running programs, as a context manager. Mutable: they can be restarted after a breach.
+
+    Both get a command before either is waited for.
+    """
+
+    def __init__(self, left: Sequence[str], right: Sequence[str], *, limits: Limits | None = None) -> None:
+        self._argvs = (left, right)
+        self._limits = limits
+        self.hellos: tuple[Hello, Hello]
+        self.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self.left.program.end()
+                self.right.program.end()
+        finally:
+            self.kill()
+
+    def start(self) -> None:
+        """Start both and send `hello`."""
+        self.left = ProgramDriver(self._argvs[0], limits=self._limits)
+        try:
+            self.right = ProgramDriver(self._argvs[1], limits=self._limits)
+        except ProtocolBreach:
+            self.left.program.kill()
+            raise
+        try:
+            self.hellos = (self.left.greet(), self.right.greet())
+        except BaseException:
+            self.kill()
+            raise
+
+    def kill(self) -> None:
+        self.left.program.kill()
+        self.right.program.kill()
+
+    def send(self, left: Lines, right: Lines) -> None:
+        """Send commands to both, without waiting."""
+        self.left.send(left)
+        self.right.send(right)
+
+    def receive(self, count: int, *, owing: int = 0) -> tuple[list[list[Event]], list[list[Event]]]:
+        """Wait for the first `count` answers of both; up to `owing` later ones may still be missing."""
+        try:
+            await_answers(self.left.program, self.right.program, owing=owing)
+            return self.left.receive(count), self.right.receive(count)
+        except ProtocolBreach as breach:
+            broken_left = self.left.program.gone
+            self.kill()
+            raise SideBreach(breach, left=broken_left) from breach
+
+    def tell(self, left: Command, right: Command) -> tuple[list[Event], list[Event]]:
+        """Send one command to each; returns both answers."""
+        self.send([(left, command_line(left))], [(right, command_line(right))])
+        ours, theirs = self.receive(1)
+        return ours[0], theirs[0]

@@ -25,10 +25,9 @@ from harness.conform.protocol.comparison import (
     segments,
 )
 from harness.conform.protocol.conversation import ConversationPhase
-from harness.conform.protocol.driver import Command
+from harness.conform.protocol.driver import Command, SideBreach, Twins
 from harness.conform.protocol.events import Event, FunctionCall, Snapshot
 from harness.conform.protocol.script import CallName, Life, Script, value_key
-from harness.conform.protocol.twins import SideBreach, Twins
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

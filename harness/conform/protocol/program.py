@@ -12,12 +12,11 @@ import contextlib
 import fcntl
 import os
 import select
-import signal
-import subprocess
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import IO, Any, Self
+from subprocess import PIPE
+from typing import IO, Any
 
 from harness.conform.protocol.events import (
     BreachKind,
@@ -27,6 +26,7 @@ from harness.conform.protocol.events import (
     read_event,
     shortened,
 )
+from harness.system.child import Child
 from harness.system.clock import Deadline
 
 
@@ -137,18 +137,28 @@ PIPE_BYTES = 1 << 20
 """Requested size of each pipe, so that a batch of commands fits and both programs work without waiting for us."""
 SLICE_MS = 50
 """How long a wait goes on before it checks whether the program lives (a child may hold its pipes open)."""
-REAP_LIMIT_S = 5.0
 
 
 class Program:
     """A running program. Mutable."""
 
-    def __init__(self, popen: subprocess.Popen[bytes], *, name: str, limits: Limits) -> None:
-        self.name = name
+    def __init__(self, argv: Sequence[str], *, limits: Limits) -> None:
+        """Start it in a process group of its own."""
+        self.name = _named(argv)
         self.limits = limits
-        self._popen = popen
-        self._pipes = [_bounded(pipe) for pipe in (popen.stdin, popen.stdout, popen.stderr)]
-        self._in, self._out, self._err = (pipe.fileno() for pipe in self._pipes)
+        try:
+            self._child = Child(argv, talks=True, output=PIPE, errors=PIPE)
+        except (OSError, ValueError, IndexError) as error:
+            raise ProtocolBreach(
+                f"{self.name} cannot be started: {error}",
+                kind=BreachKind.START,
+                command=0,
+                fix="name a program that you may run, with its arguments",
+            ) from error
+        self.pid = self._child.pid
+        """Its process id, which is also its process group."""
+        pipes = (self._child.input, self._child.output, self._child.errors)
+        self._in, self._out, self._err = (_bounded(pipe) for pipe in pipes)
         self._outgoing: deque[memoryview] = deque()
         self._splitter = AnswerSplitter(limits)
         self._last_words = b""
@@ -158,36 +168,10 @@ class Program:
         self._answered = 0
         self._deadline = Deadline(limits.start_s)
 
-    @classmethod
-    def start(cls, argv: Sequence[str], *, limits: Limits) -> Self:
-        """Start it in a process group of its own."""
-        try:
-            popen = subprocess.Popen(
-                argv,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                bufsize=0,
-                start_new_session=True,  # its children are killed with it, and Ctrl-C reaches only this process
-            )
-        except (OSError, ValueError, IndexError) as error:
-            raise ProtocolBreach(
-                f"{_named(argv)} cannot be started: {error}",
-                kind=BreachKind.START,
-                command=0,
-                fix="name a program that you may run, with its arguments",
-            ) from error
-        return cls(popen, name=_named(argv), limits=limits)
-
-    @property
-    def pid(self) -> int:
-        """Its process id, which is also its process group."""
-        return self._popen.pid
-
     @property
     def gone(self) -> bool:
         """Whether it has ended and was reaped."""
-        return self._popen.returncode is not None
+        return self._child.is_reaped
 
     @property
     def owed(self) -> int:
@@ -213,10 +197,10 @@ class Program:
         """Remove and return the first answers, each a list of lines without its `quiet`."""
         return self._splitter.take(count)
 
-    def end(self) -> int:
-        """Close its input and wait for its exit; returns the exit status."""
+    def end(self) -> None:
+        """Close its input and wait for its exit."""
         self._outgoing.clear()
-        self._pipes[0].close()
+        self._child.close_pipes(self._child.input)
         deadline = Deadline(self.limits.exit_s)
         while not self._has_exited():
             if deadline.passed:
@@ -228,18 +212,11 @@ class Program:
         if self._splitter.spoke_out_of_turn():
             raise self.breach("wrote after its input was closed", kind=BreachKind.TURN)
         self.kill()
-        return self._popen.returncode
 
     def kill(self) -> None:
         """Kill its whole process group and close the pipes. May be called repeatedly."""
-        if self._popen.returncode is None:
-            # It is not reaped yet, so its id still names this group, even if its first process has ended.
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._popen.pid, signal.SIGKILL)
-            self._popen.wait(timeout=REAP_LIMIT_S)
-        for pipe in self._pipes:
-            with contextlib.suppress(OSError):
-                pipe.close()
+        self._child.kill_group()
+        self._child.close_pipes()
 
     def breach(
         self, what: str, *, kind: BreachKind, line: bytes | None = None, command: int | None = None
@@ -313,7 +290,7 @@ class Program:
             return self.breach("closed its standard output", kind=BreachKind.DEATH)
         cut = " in the middle of a line" if self._splitter.cut_off else ""
         self.kill()
-        return self.breach(f"died{cut} (status {self._popen.returncode})", kind=BreachKind.DEATH)
+        return self.breach(f"died{cut} (status {self._child.code})", kind=BreachKind.DEATH)
 
     def _poll_alone(self, wait_ms: int) -> bool:
         """Read its output for a while, outside of a common poll."""
@@ -363,10 +340,8 @@ class Program:
 
     def _has_exited(self) -> bool:
         """Whether it has ended; does not reap it, so its id keeps naming its process group."""
-        if self._popen.returncode is not None:
-            return True
         flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
-        return os.waitid(os.P_PID, self._popen.pid, flags) is not None
+        return self.gone or os.waitid(os.P_PID, self.pid, flags) is not None
 
 
 def await_answers(*programs: Program, owing: int = 0) -> None:
@@ -388,13 +363,13 @@ def await_answers(*programs: Program, owing: int = 0) -> None:
             any(program.serve(pipe) for program in programs)
 
 
-def _bounded(pipe: IO[bytes] | None) -> IO[bytes]:
-    """Make the pipe non-blocking and as large as the kernel allows."""
+def _bounded(pipe: IO[bytes] | None) -> int:
+    """Make the pipe non-blocking and as large as the kernel allows; its descriptor."""
     assert pipe is not None, "every pipe was asked for"
     os.set_blocking(pipe.fileno(), False)
     with contextlib.suppress(OSError, AttributeError):
         fcntl.fcntl(pipe.fileno(), fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-    return pipe
+    return pipe.fileno()
 
 
 def _read(pipe: int) -> bytes | None:

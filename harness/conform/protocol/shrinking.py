@@ -13,11 +13,10 @@ from dataclasses import replace
 from typing import Any
 
 from harness.conform.protocol.comparison import ComparedCommand, DifferingScript
-from harness.conform.protocol.driver import Command
+from harness.conform.protocol.driver import Command, Twins
 from harness.conform.protocol.events import FunctionCall
 from harness.conform.protocol.lockstep import is_of_a_drain, run_lockstep
 from harness.conform.protocol.script import CallName, Life, Script, value_key
-from harness.conform.protocol.twins import Twins
 
 RUNS_MAX = 3_000
 """Most runs for one difference; each takes some milliseconds."""

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from harness.conform.case import CaseOutcome, ConformCase, Spoken, lines_file
-from harness.conform.operator_judged import Asked, OperatorJudged
+from harness.conform.operator_judged import CHECKS, Asked, OperatorJudged, protocol_certificate
 from harness.conform.protocol.conversation_file import ConversationFile, catalogue
 from harness.conform.protocol.events import Hello
 from harness.conform.protocol.program import Limits
-from harness.conform.protocol_certificate import CHECKS, protocol_certificate
 from harness.conform.verifying import verified
 from harness.scenario.certificate import Certificate
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from harness.engine.executors import PlainExecutors, open_processes
 from harness.explore.changing import shortened
 from harness.explore.corpus import CorpusEntry
 from harness.explore.exploration import Explored, Exploring, FoundViolation, Plan, explore
@@ -16,6 +15,7 @@ from harness.explore.trial import Candidate, Subject, try_all
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import load
 from harness.system.errors import WorldError
+from harness.system.pool import PlainExecutors, open_processes
 
 SHELF = tuple(
     short

@@ -6,12 +6,12 @@ ends, also by an exception; and if the harness itself dies, a guard process (one
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 import psutil
 
+from harness.system.child import Child
 from harness.system.clock import Deadline, monotonic_us, wait_until
 from harness.system.errors import WorldError
 from harness.system.process_identity import ProcessIdentity, is_alive
@@ -34,7 +34,8 @@ def awaited(process: Callable[[], ProcessIdentity | None]) -> ProcessIdentity | 
 @contextmanager
 def suspended(who: ProcessIdentity, found: Facts) -> Iterator[None]:
     """Stops the process while the block lasts; records to `found` that it stopped and that it was resumed."""
-    with _guarded(who):
+    # A shell that resumes the process when our end of a pipe closes, which also happens if we die.
+    with Child(["/bin/sh", "-c", _GUARD, "sh", str(who.pid)], talks=True):
         try:
             _stop(who)
             found(what="stopped", pid=who.pid, started=who.started, state="T", at_us=monotonic_us())
@@ -78,20 +79,3 @@ def resume(who: ProcessIdentity) -> bool:
         return False
     wait_until(lambda: _state(who) != "T", deadline=Deadline(_STATE_LIMIT_S))
     return True
-
-
-@contextmanager
-def _guarded(who: ProcessIdentity) -> Iterator[None]:
-    """Runs a shell that resumes the process when our end of a pipe closes, which also happens if we die."""
-    guard = subprocess.Popen(
-        ["/bin/sh", "-c", _GUARD, "sh", str(who.pid)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        yield
-    finally:
-        guard.kill()
-        guard.communicate()

@@ -15,7 +15,7 @@ from typing import Final
 from harness.database.endpoint import Endpoint
 from harness.levels.job.job_file import JobFile
 from harness.system.errors import UsageError
-from harness.world.ports import LOOPBACK
+from harness.world.ledger import LOOPBACK
 
 MARK: Final = "FLOODMARK_JOB_RUN"
 """The variable by which every process of a run's job is known, also one whose parent has died."""

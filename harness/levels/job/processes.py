@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Final, Protocol
+from typing import Final, Protocol
 
 import psutil
 
 from harness.faults.real.job_site import LiveStart, SourceBroker
 from harness.levels.job.environment import MARK
 from harness.levels.job.sources import JobSource
+from harness.system.child import Child
 from harness.system.clock import Deadline, monotonic_us, wait_until
 from harness.system.errors import OutlivesSigkill, WorldError
 from harness.system.process_identity import (
@@ -82,9 +82,8 @@ class _Started:
     """One start. Mutable."""
 
     number: int
-    process: subprocess.Popen[bytes]
+    child: Child
     main: ProcessIdentity | None
-    log: Path
     began_us: int
     blamed: str | None = None
     """Who will have been the cause of its exit."""
@@ -132,43 +131,31 @@ class JobStarts:
         with self._lock:
             number = len(self._started) + 1
             environment = self.begins(number)
-            path = self.logs / f"start-{number}.log"
-            with path.open("ab") as log:
-                process = self._opened(environment, log)
-            self.note_process(process.pid)
-            self._start_of_pid[process.pid] = number
-            main = identify(process.pid)
-            self._started.append(
-                _Started(number=number, process=process, main=main, log=path, began_us=monotonic_us())
-            )
-            gone = ProcessIdentity(pid=process.pid, started=0)
+            log = self.logs / f"start-{number}.log"
+            log.touch()  # what it raises is no mistake of the command
+            try:
+                child = Child(self.command, output=log, cwd=self.folder, environment=environment)
+            except OSError as error:
+                message = f"the job's command cannot be started: {error.strerror or error}"
+                raise WorldError(message, fix="correct `command` in the job file") from error
+            self.note_process(child.pid)
+            self._start_of_pid[child.pid] = number
+            main = identify(child.pid)
+            self._started.append(_Started(number=number, child=child, main=main, began_us=monotonic_us()))
+            gone = ProcessIdentity(pid=child.pid, started=0)
             return LiveStart(number=number, main=main or gone)
-
-    def _opened(self, environment: Mapping[str, str], log: BinaryIO) -> subprocess.Popen[bytes]:
-        try:
-            return subprocess.Popen(
-                list(self.command),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=self.folder,
-                env=dict(environment),
-                start_new_session=True,
-            )
-        except OSError as error:
-            message = f"the job's command cannot be started: {error.strerror or error}"
-            raise WorldError(message, fix="correct `command` in the job file") from error
 
     def poll(self) -> list[JobExitSeen]:
         """The exits since the last call, in the order of the starts."""
         with self._lock:
             return [
-                self._exit(one) for one in self._started if not one.exited and one.process.poll() is not None
+                self._exit(one, code)
+                for one in self._started
+                if not one.exited and (code := one.child.code) is not None
             ]
 
-    def _exit(self, one: _Started) -> JobExitSeen:
+    def _exit(self, one: _Started, code: int) -> JobExitSeen:
         one.exited = True
-        code = int(one.process.returncode)
         by = one.blamed if code != 0 or one.blamed == "harness" else None
         if by is None and code < 0 and _name_of(-code) not in _OWN_SIGNALS:
             by = "outside"
@@ -181,7 +168,7 @@ class JobStarts:
     def newest(self) -> LiveStart | None:
         with self._lock:
             one = self._started[-1] if self._started else None
-            if one is None or one.main is None or one.process.poll() is not None:
+            if one is None or one.main is None or not one.child.alive:
                 return None
             return LiveStart(number=one.number, main=one.main)
 
@@ -199,7 +186,7 @@ class JobStarts:
     def living(self) -> list[int]:
         """The numbers of the starts whose main process lives."""
         with self._lock:
-            return [one.number for one in self._started if one.process.poll() is None]
+            return [one.number for one in self._started if one.child.alive]
 
     def start_of(self, pid: int) -> int | None:
         """The start that the process belongs to; None: to none, or it had ended before it was asked for."""
@@ -279,21 +266,19 @@ class JobStarts:
     def orphans(self) -> list[ProcessIdentity]:
         """Those whose start has ended."""
         with self._lock:
-            over = {one.number for one in self._started if one.process.poll() is not None}
+            over = {one.number for one in self._started if not one.child.alive}
         return [who for who in self.everyone() if self._start_of(who) in over]
 
     def stop(self, *, number: signal.Signals, grace_s: float) -> bool:
         """Asks every live start to end, then kills; returns whether all ended when asked."""
         with self._lock:
-            alive = [one for one in self._started if one.process.poll() is None]
+            alive = [one for one in self._started if one.child.alive]
             for one in alive:
                 one.blamed = "harness"
                 with suppress(ProcessLookupError):
-                    one.process.send_signal(number)
-                    one.process.send_signal(signal.SIGCONT)  # a stopped one would not see it
-        obeyed = wait_until(
-            lambda: all(one.process.poll() is not None for one in alive), deadline=Deadline(grace_s)
-        )
+                    one.child.signal(number)
+                    one.child.signal(signal.SIGCONT)  # a stopped one would not see it
+        obeyed = wait_until(lambda: not any(one.child.alive for one in alive), deadline=Deadline(grace_s))
         self.end_all()
         return obeyed
 
@@ -305,13 +290,12 @@ class JobStarts:
         """Kills every process of the job that is left. Raises OutlivesSigkill, once all are killed, if one goes on."""
         with self._lock:
             for one in self._started:
-                if one.process.poll() is None:
+                if one.child.alive:
                     one.blamed = one.blamed or "harness"
-                    one.process.kill()
+                    one.child.kill()
         deadline = Deadline(_END_S)
         for one in self._started:  # first, since another call that waits for one takes its exit code
-            with suppress(subprocess.TimeoutExpired):
-                one.process.wait(timeout=deadline.left_s)
+            one.child.wait(deadline.left_s)
         left = _end(self.everyone())
         if left:
             raise OutlivesSigkill("of the job these processes have not ended", [who.pid for who in left])
@@ -319,10 +303,9 @@ class JobStarts:
     def last_words(self) -> str:
         """The last lines that the newest start with any output printed."""
         for one in reversed(self._started):
-            lines = one.log.read_text(errors="replace").rstrip().splitlines() if one.log.exists() else []
-            if lines:
-                told = "\n    ".join(lines[-_LAST_LINES:])
-                return f"the last lines of its output ({one.log.name}):\n    {told}"
+            if lines := one.child.last_lines(_LAST_LINES):
+                told = "\n    ".join(lines)
+                return f"the last lines of its output ({one.child.log.name}):\n    {told}"
         return "it printed nothing"
 
     def _start_of(self, who: ProcessIdentity) -> int | None:

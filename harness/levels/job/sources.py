@@ -20,8 +20,7 @@ from harness.levels.job.records import SourceRecord
 from harness.levels.job.spark_engine import SparkEnd
 from harness.system.errors import UsageError, WorldError
 from harness.world.containers import sweep_run
-from harness.world.kafka.broker import KafkaBroker
-from harness.world.kafka.jars import find_kafka
+from harness.world.kafka.broker import KafkaBroker, find_kafka
 from harness.world.ledger import open_ledger
 from harness.world.settings import WorldSettings
 

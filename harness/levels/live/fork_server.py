@@ -17,7 +17,6 @@ import select
 import selectors
 import signal
 import socket
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -28,6 +27,7 @@ from typing import IO, Any, Final, Self
 
 import msgspec
 
+from harness.system.child import PYTHON, Child
 from harness.system.clock import Deadline
 from harness.system.errors import HarnessError
 
@@ -47,31 +47,37 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ForkedProcess:
-    """A worker, as `subprocess.Popen` shows a process. Thread-safe; `pipe` is its standard input."""
+    """A worker, as `Child` shows a process; it is none, since its parent is the server. Thread-safe.
+
+    `pipe` is its standard input.
+    """
 
     def __init__(self, server: ForkServer, *, pid: int, descriptor: int, pipe: IO[bytes]) -> None:
         self.pid = pid
         self.pipe = pipe
         self.descriptor = descriptor
-        self.returncode: int | None = None
         self.is_lost = False
         """Whether it was killed because its server had ended by itself."""
         self._server = server
+        self._code: int | None = None
 
-    def poll(self) -> int | None:
+    @property
+    def code(self) -> int | None:
         """The exit code, negative for a signal; None: it has not ended."""
         self._server.hear()
-        return self.returncode
+        return self._code
 
-    def wait(self, timeout: float) -> int:
-        """The exit code; raises `subprocess.TimeoutExpired` after `timeout` seconds."""
-        deadline = Deadline(timeout)
-        while self.poll() is None:
-            if not deadline.left_s > 0:
-                raise subprocess.TimeoutExpired(str(self.pid), timeout)
+    @property
+    def is_reaped(self) -> bool:
+        """Whether its end was already taken in."""
+        return self._code is not None
+
+    def wait(self, limit_s: float) -> int | None:
+        """The exit code; None: it has not ended after `limit_s`."""
+        deadline = Deadline(limit_s)
+        while self.code is None and not deadline.passed:
             self._server.hear(within_s=deadline.left_s)
-        assert self.returncode is not None, "it has ended"
-        return self.returncode
+        return self._code
 
     def kill(self) -> None:
         """Send SIGKILL; nothing if it has ended."""
@@ -79,7 +85,7 @@ class ForkedProcess:
 
     def ended(self, code: int) -> None:
         """The server has reaped it, or is gone."""
-        self.returncode = code
+        self._code = code
         os.close(self.descriptor)
         with suppress(BrokenPipeError):  # it ended before it read its orders
             self.pipe.close()
@@ -91,7 +97,7 @@ class ForkServer:
     def __init__(self, *, note_process: Callable[[int], None] = lambda pid: None) -> None:
         self._note_process = note_process
         self._lock = threading.RLock()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Child | None = None
         self._socket: socket.socket | None = None
         self._settings: dict[str, str] = {}
         self._alive: dict[int, ForkedProcess] = {}
@@ -129,14 +135,8 @@ class ForkServer:
         if self._socket is None:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             with theirs:
-                self._process = subprocess.Popen(
-                    # -P: the current folder, where a `harness` of the user's may be, does not come first.
-                    [sys.executable, "-P", "-m", __name__, str(theirs.fileno())],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    pass_fds=[theirs.fileno()],
-                    start_new_session=True,  # Ctrl-C at the terminal must reach the harness only
-                )
+                command = [*PYTHON, __name__, str(theirs.fileno())]
+                self._process = Child(command, errors=None, pass_fds=[theirs.fileno()])
             self._note_process(self._process.pid)
             self._socket, self._settings = ours, settings
         return self._socket
@@ -181,7 +181,7 @@ class ForkServer:
     def kill(self, process: ForkedProcess) -> None:
         """Send SIGKILL; nothing if it has ended. Locked, since its descriptor is closed when its end is taken in."""
         with self._lock:
-            if process.returncode is None:
+            if not process.is_reaped:
                 with suppress(ProcessLookupError):  # it ended, and the server has not told yet
                     signal.pidfd_send_signal(process.descriptor, signal.SIGKILL)
 
@@ -200,11 +200,7 @@ class ForkServer:
                 self._socket.close()
                 self._socket = None
             if self._process is not None:
-                try:
-                    self._process.wait(timeout=_END_S)
-                except subprocess.TimeoutExpired:
-                    self._process.kill()
-                    self._process.wait()
+                self._process.end(grace_s=_END_S)
                 self._process = None
 
 

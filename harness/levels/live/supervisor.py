@@ -10,7 +10,6 @@ that a SIGKILL has orphaned.
 from __future__ import annotations
 
 import re
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -58,7 +57,7 @@ class Superseded:
 
     def old_one_is_over(self) -> bool:
         """Whether the process that was declared dead has ended."""
-        return self._old is None or self._old.poll() is not None
+        return self._old is None or self._old.code is not None
 
 
 _STOP_S = 10.0
@@ -169,7 +168,7 @@ class Supervisor:
 
     def _reap(self, worker: _Worker, process: ForkedProcess) -> int | None:
         """The exit code if the process has ended; records its end once."""
-        code = process.poll()
+        code = process.code
         if process.is_lost:
             message = "the fork server of level live has ended by itself, so its workers were killed"
             raise HarnessError(
@@ -189,7 +188,7 @@ class Supervisor:
     def process(self, subtask: int) -> ProcessIdentity | None:
         with self._lock:
             process = self._workers[subtask].process
-            return None if process is None or process.returncode is not None else identify(process.pid)
+            return None if process is None or process.is_reaped else identify(process.pid)
 
     def supersede(self, subtask: int) -> Superseded:
         with self._lock:
@@ -214,7 +213,7 @@ class Supervisor:
 
         Raises OutlivesSigkill if a worker does not end.
         """
-        killed, left = [], []
+        killed = []
         with self._lock:
             processes = [
                 process
@@ -223,15 +222,11 @@ class Supervisor:
                 if process is not None
             ]
             for process in processes:
-                if process.poll() is None:
+                if process.code is None:
                     process.kill()
                     killed.append(process.pid)
             deadline = Deadline(_STOP_S)
-            for process in processes:
-                try:
-                    process.wait(timeout=deadline.left_s)
-                except subprocess.TimeoutExpired:
-                    left.append(process.pid)
+            left = [process.pid for process in processes if process.wait(deadline.left_s) is None]
         for who in left_in_sessions(self._pids):
             with suppress(psutil.Error):
                 end_process(who)

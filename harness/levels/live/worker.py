@@ -15,6 +15,7 @@ import msgspec
 
 from harness.scenario.plan import decode_plan
 from harness.sut.user_modules import take_path
+from harness.system.child import end_with_parent
 from harness.system.clock import pause
 from harness.system.errors import SutError
 from harness.system.own_packages import import_ours
@@ -40,7 +41,7 @@ def main() -> int:
     pipe = sys.stdin.buffer
     subtask = msgspec.json.decode(pipe.readline(), type=int)
     plan = decode_plan(pipe.readline())
-    threading.Thread(target=_end_with_harness, args=(pipe.fileno(),), daemon=True).start()
+    end_with_parent()
     take_path(plan.path)
     from harness.engine.attempt import AttemptFailed, run_attempt  # noqa: PLC0415
     from harness.levels.live.place import real_parts  # noqa: PLC0415
@@ -60,15 +61,6 @@ def main() -> int:
 def _say(subtask: int, words: str) -> None:
     """Writes the last words, further lines indented: what is written later is none of them."""
     sys.stderr.write(f"subtask {subtask}: {indent(words, '  ').lstrip(' ')}\n")
-
-
-def _end_with_harness(pipe: int) -> None:
-    """End this process at end of file on the pipe, which means that the harness died.
-
-    Reads the bare descriptor, because a thread blocked in a buffered reader would abort the interpreter's exit.
-    """
-    os.read(pipe, 1)
-    _end_now(FAILED)
 
 
 _EXIT_S = 2.0

@@ -27,7 +27,7 @@ from harness.scenario.plan import RunPlan
 from harness.system.choices import fresh_secret
 from harness.system.errors import HarnessError
 from harness.system.process_identity import ProcessIdentity
-from harness.world.ports import LOOPBACK
+from harness.world.ledger import LOOPBACK
 from harness.world.standalone_cluster import (
     ClusterSize,
     StandaloneCluster,

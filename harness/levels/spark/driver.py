@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from queue import SimpleQueue
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import msgspec
 
 from harness.scenario.plan import RunPlan
+from harness.system.child import pipe_to_parent
 from harness.system.own_packages import import_ours
 
 if TYPE_CHECKING:
@@ -36,8 +37,6 @@ class DriverSetUp(msgspec.Struct, frozen=True, kw_only=True):
     """Further settings of Spark, which may replace those that runs rely on."""
     folder: str
     """For the files and the logs of the session."""
-    replies: int
-    """The descriptor that takes the driver's replies, a line of JSON each."""
 
 
 class Perform(msgspec.Struct, frozen=True, kw_only=True, tag="perform"):
@@ -90,24 +89,12 @@ class RunOfDriver:
         """Set when the run is to end."""
 
 
-class _Replies:
-    """Writes the driver's replies; thread-safe."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._lock = threading.Lock()
-
-    def tell(self, reply: DriverReply) -> None:
-        with self._lock:
-            os.write(self._descriptor, msgspec.json.encode(reply) + b"\n")
-
-
 class _Runs:
     """The runs of one session, a thread each. Mutable."""
 
-    def __init__(self, session: SparkSession, replies: _Replies) -> None:
+    def __init__(self, session: SparkSession, tell: Callable[[DriverReply], object]) -> None:
         self._session = session
-        self._replies = replies
+        self._tell = tell
         self._runs: dict[str, RunOfDriver] = {}
 
     def obey(self, orders: Perform | Cancel) -> None:
@@ -130,7 +117,7 @@ class _Runs:
             traceback.print_exc()
             error = cause_of_failure(failure)
         self._runs.pop(run_id, None)
-        self._replies.tell(DriverEnded(run_id=run_id, error=error))
+        self._tell(DriverEnded(run_id=run_id, error=error))
 
 
 def cause_of_failure(error: Exception) -> str:
@@ -164,16 +151,20 @@ class _Orders:
 
 def main() -> None:
     """Makes the session, then performs what the pipe asks for, until it is closed."""
-    pipe = sys.stdin.buffer
+    pipe, out = sys.stdin.buffer, pipe_to_parent()
+
+    def tell(reply: DriverReply) -> None:  # one write each, since runs reply from their threads
+        out.write(msgspec.json.encode(reply) + b"\n")
+
     set_up = msgspec.json.decode(pipe.readline(), type=DriverSetUp)
     import_ours()
     from harness.levels.spark.session import gateway_pid, spark_session  # noqa: PLC0415 - pulls in pyspark
 
-    replies, orders = _Replies(set_up.replies), _Orders(pipe)
+    orders = _Orders(pipe)
     with spark_session(folder=Path(set_up.folder), master=set_up.master, settings=set_up.settings) as session:
         orders.is_up.set()
-        replies.tell(Ready(jvm=gateway_pid()))
-        runs = _Runs(session, replies)
+        tell(Ready(jvm=gateway_pid()))
+        runs = _Runs(session, tell)
         for one in orders:
             runs.obey(one)
 

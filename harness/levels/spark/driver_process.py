@@ -7,14 +7,12 @@ machine; after `end` neither works any more.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from subprocess import PIPE
 from typing import NoReturn
 
 import msgspec
@@ -28,10 +26,11 @@ from harness.levels.spark.ended_workers import EndedWorkers
 from harness.levels.spark.run_attempts import RunAttempts
 from harness.levels.spark.session import ended_workers
 from harness.scenario.plan import RunPlan
+from harness.system.child import PYTHON, Child
 from harness.system.clock import Deadline, wait_until
 from harness.system.errors import HarnessError, OutlivesSigkill, WorldError
 from harness.system.process_identity import ProcessIdentity, end_process, identify, is_alive
-from harness.world.ports import LOOPBACK
+from harness.world.ledger import LOOPBACK
 
 _START_S = 180.0
 """The longest start of a session; on a loaded machine with a cold cache one takes a minute."""
@@ -59,8 +58,7 @@ class DriverSeat:
 
     def __init__(self, settings: DriverSettings) -> None:
         self._settings = settings
-        self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._child: Child | None = None
         self._jvm: ProcessIdentity | None = None
         self._jvms: list[ProcessIdentity] = []
         """Those of all drivers that sat here."""
@@ -76,18 +74,18 @@ class DriverSeat:
     @property
     def process(self) -> ProcessIdentity | None:
         """The driver's process."""
-        process = self._process
-        return None if process is None or process.poll() is not None else identify(process.pid)
+        child = self._child
+        return None if child is None or not child.alive else identify(child.pid)
 
     @property
     def pid(self) -> int | None:
         """The pid of the present driver, or of the last one."""
-        return None if self._process is None else self._process.pid
+        return None if self._child is None else self._child.pid
 
     @property
     def code(self) -> int | None:
         """How the driver has ended; None: it lives."""
-        return None if self._process is None else self._process.poll()
+        return None if self._child is None else self._child.code
 
     @property
     def jvm(self) -> ProcessIdentity | None:
@@ -96,59 +94,39 @@ class DriverSeat:
 
     def start(self) -> None:
         """Starts a driver. `wait_ready` waits for its session; orders may be sent at once."""
-        self._close_pipe()
+        if self._child is not None:
+            self._child.close_pipes(self._child.input)  # it ends by that, if it lives
         self._starts += 1
         self._is_ready.clear()
         self._jvm = None
         self.folder.mkdir(parents=True, exist_ok=True)
-        read, write = os.pipe()
-        with (self._settings.folder / "driver.log").open("ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "harness.levels.spark.driver"],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                pass_fds=(write,),
-                start_new_session=True,  # Ctrl-C at the terminal must reach the harness only
-            )
-        os.close(write)
-        self._process = process
-        self._settings.note_process(process.pid)
-        threading.Thread(target=self._hear, args=(process, read), name="driver-replies", daemon=True).start()
         settings = self._settings
+        command, log = [*PYTHON, "harness.levels.spark.driver"], settings.folder / "driver.log"
+        self._child = child = Child(command, talks=True, output=PIPE, errors=log)
+        settings.note_process(child.pid)
+        threading.Thread(target=self._hear, args=(child,), name="driver-replies", daemon=True).start()
         set_up = DriverSetUp(
-            master=settings.master, settings=dict(settings.settings), folder=str(self.folder), replies=write
+            master=settings.master, settings=dict(settings.settings), folder=str(self.folder)
         )
         self._write(set_up)
 
-    def _close_pipe(self) -> None:
-        """Ends the orders of the driver so far, by which it ends if it lives; does nothing if there was none."""
-        if self._process is not None:
-            assert self._process.stdin is not None, "it was started with a pipe"
-            with suppress(BrokenPipeError, ValueError):
-                self._process.stdin.close()
-
-    def _hear(self, process: subprocess.Popen[bytes], descriptor: int) -> None:
-        with os.fdopen(descriptor, "rb") as replies:
-            for line in replies:
-                reply = msgspec.json.decode(line, type=DriverReply)
-                if process is not self._process:
-                    return
-                if isinstance(reply, Ready):
-                    self._jvm = identify(reply.jvm)
-                    self._jvms += [self._jvm] if self._jvm is not None else []
-                    self._settings.note_process(reply.jvm)
-                    self._is_ready.set()
-                else:
-                    self._ended[reply.run_id] = reply.error
+    def _hear(self, child: Child) -> None:
+        for line in child.lines():
+            reply = msgspec.json.decode(line, type=DriverReply)
+            if child is not self._child:
+                break
+            if isinstance(reply, Ready):
+                self._jvm = identify(reply.jvm)
+                self._jvms += [self._jvm] if self._jvm is not None else []
+                self._settings.note_process(reply.jvm)
+                self._is_ready.set()
+            else:
+                self._ended[reply.run_id] = reply.error
+        child.close_pipes(child.output)
 
     def _write(self, orders: DriverSetUp | Perform | Cancel) -> None:
-        process = self._process
-        assert process is not None, "orders go to a driver that was started"
-        assert process.stdin is not None, "it was started with a pipe"
-        with self._lock, suppress(BrokenPipeError, ValueError):  # it has died, which `code` shows
-            process.stdin.write(msgspec.json.encode(orders) + b"\n")
-            process.stdin.flush()
+        assert self._child is not None, "orders go to a driver that was started"
+        self._child.send(msgspec.json.encode(orders) + b"\n")
 
     def wait_ready(self) -> None:
         """Waits for the session. Raises WorldError if the driver dies before, or takes too long."""
@@ -156,10 +134,9 @@ class DriverSeat:
         if not self._is_ready.is_set():
             late, code = f"did not start within {_START_S:.0f} s", self.code
             why = late if code is None else f"ended with exit code {code} before its session was up"
-            log = self._settings.folder / "driver.log"
-            lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
-            message = f"the Spark driver {why}: {lines[-1] if lines else 'it said nothing'}"
-            raise WorldError(message, fix=f"look at {log}")
+            assert self._child is not None, "it was started"
+            said = "".join(self._child.last_lines(1)) or "it said nothing"
+            raise WorldError(f"the Spark driver {why}: {said}", fix=f"look at {self._child.log}")
 
     def perform(self, plan: RunPlan, *, subtasks: int, start: int) -> None:
         """Gives the driver a run; `start`: the number of drivers that this run has had, this one included."""
@@ -178,19 +155,10 @@ class DriverSeat:
 
     def end(self) -> None:
         """Ends the driver and its virtual machines. Raises OutlivesSigkill if one does not end, once all are killed."""
-        self._close_pipe()
-        process, self._process = self._process, None
-        if process is None:
+        child, self._child = self._child, None
+        if child is None:
             return
-        left: list[int] = []
-        try:
-            process.wait(timeout=_STOP_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            try:
-                process.wait(timeout=_GONE_S)
-            except subprocess.TimeoutExpired:
-                left.append(process.pid)
+        left = [] if child.end(grace_s=_STOP_S, limit_s=_GONE_S) else [child.pid]
         wait_until(lambda: not any(map(is_alive, self._jvms)), deadline=Deadline(_GONE_S))
         for jvm in self._jvms:
             with suppress(psutil.Error):

@@ -1,4 +1,4 @@
-"""Spark's executors as machines for work: simulated runs, parts of a history (`harness.engine.executors`).
+"""Spark's executors as machines for work: simulated runs, parts of a history (`harness.system.pool`).
 
 Each piece is a partition, small enough that Spark runs a lost executor's share again at little cost. Some jobs overlap,
 so that no slot waits for the slowest piece of a job. Invariants: results come in order, each once, because Spark takes
@@ -24,11 +24,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from harness.engine.executors import always
 from harness.levels.spark.session import spark_session
 from harness.levels.spark.shipped_code import code_archive, executor_settings, home_of_our_code
 from harness.system.clock import monotonic_us
 from harness.system.errors import FloodmarkError, UsageError, WorldError
+from harness.system.pool import always
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,7 +84,7 @@ class SparkExecutors:
         most: int,
         goes_on: Callable[[], bool] = always,
     ) -> Iterator[_Result]:
-        """See `harness.engine.executors.Executors`."""
+        """See `harness.system.pool.Executors`."""
         group = f"floodmark-{next(self._groups)}"
         size, at = min(_FIRST, most), 0
         under_way: deque[Future[list[_Done]]] = deque()

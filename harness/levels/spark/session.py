@@ -10,17 +10,18 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from subprocess import TimeoutExpired
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from harness.engine.level import ATTEMPTS_MAX
 from harness.levels.spark.ended_workers import ENDED_WORKERS
+from harness.system.child import answer_of
 from harness.system.errors import WorldError
 
 if TYPE_CHECKING:
@@ -53,10 +54,8 @@ def java_version() -> int:
         )
         raise WorldError(message, fix=fix)
     try:
-        said = subprocess.run(
-            [java, "-version"], capture_output=True, text=True, timeout=_ASK_S, check=False
-        ).stderr
-    except (OSError, subprocess.TimeoutExpired) as error:
+        said = answer_of([java, "-version"], limit_s=_ASK_S).stderr
+    except (OSError, TimeoutExpired) as error:
         raise WorldError(f"Spark needs Java, and {java} does not run: {error}", fix=fix) from error
     found = re.search(r'version "(\d+)', said)
     if found is None or int(found[1]) < _JAVA_MIN:
@@ -215,7 +214,7 @@ def _end_jvm() -> None:
     process.stdin.close()
     try:
         process.wait(timeout=_JAVA_S)
-    except subprocess.TimeoutExpired:
+    except TimeoutExpired:
         process.kill()
         process.wait(timeout=_JAVA_S)
     SparkContext._active_spark_context = None  # noqa: SLF001 - a context without its JVM cannot be used

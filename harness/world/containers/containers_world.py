@@ -20,6 +20,7 @@ from testcontainers.core.container import DockerContainer
 from testcontainers.core.network import Network
 
 from harness.scenario.outcome import WorldDescription
+from harness.system.child import Child
 from harness.system.choices import fresh_secret
 from harness.system.clock import Deadline, monotonic_us, wait_until
 from harness.system.errors import WorldError
@@ -29,18 +30,15 @@ from harness.world.containers.container_server import (
     containers_server_lacks,
     make_small_volume,
 )
-from harness.world.containers.engine import Engine, brief
-from harness.world.containers.images import Images
+from harness.world.containers.engine import Engine, Images, brief
 from harness.world.containers.sweep import labels_of_run, sweep_run
-from harness.world.data_folder import REDO_BYTES
-from harness.world.ledger import Ledger
+from harness.world.ledger import LOOPBACK, Ledger, reserve_port
 from harness.world.mysql_server import REPLICA, REPLICA_ID, app_grants, server_options
-from harness.world.ports import LOOPBACK, reserve_port
-from harness.world.processes import ChildProcess
 from harness.world.proof import ask, proof_of
 from harness.world.proxy_program import proxy_lacks, start_own_proxy
 from harness.world.server import Server
 from harness.world.server_pair import PROBE, REPLICA_LINK, PairedServer, ServerPair
+from harness.world.server_place import REDO_BYTES
 from harness.world.toxiproxy import Toxiproxy
 from harness.world.world import DATABASE, LINKS, Address, Credentials, World
 
@@ -269,7 +267,7 @@ def _inside(container: DockerContainer, control: Toxiproxy, *, plan: _Plan) -> _
     )
 
 
-def _beside(process: ChildProcess, control: Toxiproxy, *, plan: _Plan) -> _Proxy:
+def _beside(process: Child, control: Toxiproxy, *, plan: _Plan) -> _Proxy:
     """Our own proxy, outside the containers; it dials the database's published port."""
 
     def wait_for(condition: Callable[[], bool], deadline: Deadline) -> None:

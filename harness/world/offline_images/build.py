@@ -1,4 +1,4 @@
-"""Builds the images of the containers world: MySQL from Debian's packages, Toxiproxy from its Go module.
+"""Pulls the images of the containers world, or builds them: MySQL from Debian's packages, Toxiproxy from its Go module.
 
 Invariant: an image carries a digest of its recipe as a label, and is rebuilt exactly when the recipe has changed.
 """
@@ -9,14 +9,16 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from harness.system.child import run_to_end
+from harness.system.clock import monotonic_us
 from harness.system.errors import WorldError
-from harness.world.containers.engine import Engine
-from harness.world.containers.images import OFFLINE_MYSQL, OFFLINE_TOXIPROXY
-from harness.world.processes import run_to_end
-from harness.world.proxy_program import TOXIPROXY_VERSION
+from harness.world.containers import find_engine
+from harness.world.containers.engine import OFFLINE_MYSQL, OFFLINE_TOXIPROXY, Engine, choose_images
+from harness.world.proxy_program import TOXIPROXY_VERSION, build_proxy_program, built_proxy_program
+from harness.world.setup.provision import Provision, ProvisionStep, timed_step
 
 RECIPES = Path(__file__).parent
 RECIPE_LABEL = "floodmark.recipe"
@@ -100,3 +102,44 @@ def _digest(recipe: tuple[str, ...]) -> str:
     for name in recipe:
         digest.update((RECIPES / name).read_bytes())
     return digest.hexdigest()[:16]
+
+
+def provide_images(task: Provision) -> Iterator[ProvisionStep]:
+    """Images for `--world containers`: those that exist, else pulled."""
+    begun_us = monotonic_us()
+    engine = find_engine(task.settings)
+    yield timed_step("engine", f"{engine.title} answers", begun_us)
+    begun_us = monotonic_us()
+    images = choose_images(engine, task.settings, proxy="auto", offline=False, say=task.say)
+    proxy = images.toxiproxy or "our own proxy"
+    yield timed_step("images", f"{images.mysql} and {proxy}; {images.why}", begun_us)
+
+
+def provide_offline_images(task: Provision) -> Iterator[ProvisionStep]:
+    """Build the images from package sources; Toxiproxy's only where Go can build it."""
+    begun_us = monotonic_us()
+    engine = find_engine(task.settings)
+    yield timed_step("engine", f"{engine.title} answers", begun_us)
+    begun_us = monotonic_us()
+    yield timed_step(OFFLINE_TOXIPROXY, _toxiproxy_image(task, engine), begun_us)
+    begun_us = monotonic_us()
+    if is_current(engine, OFFLINE_MYSQL) and not task.rebuild:
+        outcome = "already there"
+    else:
+        build_mysql_image(engine, scratch=task.ledger.folder, path=task.settings.path, say=task.say)
+        outcome = "built"
+    yield timed_step(OFFLINE_MYSQL, outcome, begun_us)
+
+
+def _toxiproxy_image(task: Provision, engine: Engine) -> str:
+    if is_current(engine, OFFLINE_TOXIPROXY) and not task.rebuild:
+        return "already there"
+    # Not the program on the PATH, which may need libraries that the empty image lacks.
+    program = built_proxy_program(task.settings)
+    if task.rebuild or not program.exists():
+        try:
+            program = build_proxy_program(task.settings, scratch=task.ledger.folder, say=task.say)
+        except WorldError as lacking:
+            return f"left out, our own proxy serves; {lacking.what}"
+    build_toxiproxy_image(engine, scratch=task.ledger.folder, program=program)
+    return "built"

@@ -21,8 +21,7 @@ from harness.world.settings import WorldSettings
 from harness.world.world import World
 
 if TYPE_CHECKING:
-    from harness.world.containers.engine import Engine
-    from harness.world.containers.images import Images
+    from harness.world.containers.engine import Engine, Images
 
 KINDS = ("auto", "containers", "local")
 ONLY_LOCAL = "server-clock"
@@ -146,7 +145,7 @@ def _local(asked: _Asked, *, why: str) -> Choice:
 def _containers(asked: _Asked, *, why: str) -> Choice:
     wanted, why_proxy = wanted_proxy(asked.proxy, needs=asked.needs)
     engine = find_engine(asked.settings)
-    from harness.world.containers.images import choose_images  # noqa: PLC0415
+    from harness.world.containers.engine import choose_images  # noqa: PLC0415
 
     images = choose_images(engine, asked.settings, proxy=wanted, offline=asked.offline, say=asked.say)
     if wanted == "auto" and images.toxiproxy is None:

@@ -10,8 +10,7 @@ import pytest
 
 from harness.tests.real_world import real_world, require_world
 from harness.world.ledger import Ledger
-from harness.world.places import Places
-from harness.world.settings import WorldSettings
+from harness.world.settings import Places, WorldSettings
 from harness.world.world import World
 
 

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from harness.system.errors import WorldError
-from harness.world.kafka import jars
-from harness.world.places import Places
-from harness.world.settings import WorldSettings
+from harness.world.kafka import broker as jars
+from harness.world.settings import Places, WorldSettings
 
 
 @pytest.fixture

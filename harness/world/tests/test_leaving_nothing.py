@@ -32,7 +32,7 @@ HOLD_A_WORLD = """
 import sys
 from pathlib import Path
 from harness.world.setup.opening import open_world
-from harness.world.places import Places
+from harness.world.settings import Places
 from harness.world.settings import WorldSettings
 
 settings = WorldSettings.from_environment({"FLOODMARK_CACHE": sys.argv[2], "PATH": sys.argv[3]})

@@ -15,10 +15,9 @@ import pytest
 from harness.system.errors import WorldError
 from harness.system.process_identity import identify
 from harness.world import server_clock
-from harness.world.ledger import Ledger, dead_runs, open_ledger, reap
-from harness.world.places import Places
-from harness.world.ports import reserve_port
+from harness.world.ledger import Ledger, dead_runs, open_ledger, reap, reserve_port
 from harness.world.server_place import mount_small_disk, no_small_disk
+from harness.world.settings import Places
 
 
 @pytest.fixture

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from harness.system.errors import WorldError
-from harness.world.ledger import Ledger
-from harness.world.places import Places
-from harness.world.ports import LOOPBACK, preferred_range, reserve_port
+from harness.world.ledger import LOOPBACK, Ledger, preferred_range, reserve_port
+from harness.world.settings import Places
 
 
 @pytest.fixture

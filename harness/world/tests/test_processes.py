@@ -9,18 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from harness.system.child import Child, run_to_end
 from harness.system.clock import Deadline, wait_until
 from harness.system.errors import WorldError
 from harness.system.process_identity import identify
-from harness.world.ledger import Ledger
-from harness.world.processes import ENROL_AND_BECOME, ChildProcess, run_to_end
+from harness.world.ledger import ENROL_AND_BECOME, Ledger
 
 
-def start(ledger: Ledger, *command: str, **environment: str) -> ChildProcess:
+def start(ledger: Ledger, *command: str, **environment: str) -> Child:
     """A child named `child`."""
-    return ChildProcess.start(
-        command, name="child", log=ledger.folder / "child.log", ledger=ledger, environment=environment
-    )
+    return ledger.start(command, name="child", log=ledger.folder / "child.log", environment=environment)
 
 
 def entries(ledger: Ledger) -> list[object]:

@@ -11,12 +11,10 @@ import pytest
 
 from harness.system.errors import UsageError, WorldError
 from harness.world import containers, server_program
-from harness.world.data_folder import copy_data_folder, prepared_name
-from harness.world.places import Places
 from harness.world.proxy_program import find_proxy_program
-from harness.world.server_place import local_server_lacks
+from harness.world.server_place import copy_data_folder, local_server_lacks, prepared_name
 from harness.world.server_program import MANIFEST, find_server
-from harness.world.settings import WorldSettings
+from harness.world.settings import Places, WorldSettings
 from harness.world.setup.opening import choose_world
 from harness.world.setup.provision import unpack_server
 

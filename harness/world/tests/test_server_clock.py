@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from harness.world import server_clock
-from harness.world.places import Places
 from harness.world.server_clock import LIBRARY, ShiftedClock, find_clock_library
-from harness.world.settings import WorldSettings
+from harness.world.settings import Places, WorldSettings
 
 
 @pytest.mark.parametrize(

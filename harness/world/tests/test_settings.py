@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.system.errors import UsageError, WorldError
-from harness.world.places import Places
-from harness.world.settings import WorldSettings
+from harness.world.settings import Places, WorldSettings
 from tools.cases import each
 
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.world.places import Places
-from harness.world.settings import WorldSettings
+from harness.world.settings import Places, WorldSettings
 from tools.bench import operator_rows as rows
 from tools.bench import rounds
 from tools.bench.answer import WrongOutput

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from harness.engine.executors import PlainExecutors
 from harness.sut.defects import variant_of
 from harness.system.clock import Deadline
+from harness.system.pool import PlainExecutors
 from tools.defects.equivalents import EQUIVALENTS, compare, compare_equivalents
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.conform.oracle.provide import find_oracle
+from harness.conform.oracle.program import find_oracle
 from harness.conform.oracle.tests.talk import Talk
 from harness.system.errors import WorldError
 from harness.world.settings import WorldSettings

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.conform.oracle.program import flink_jar
-from harness.world.places import Places
-from harness.world.settings import WorldSettings
+from harness.world.settings import Places, WorldSettings
 
 ANSWERS_EACH_LINE = """while read -r line; do echo '{"ev":"quiet"}'; done"""
 """A `java` whose program speaks just enough for a rehearsal."""

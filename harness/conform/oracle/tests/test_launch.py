@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.conform.oracle import program
-from harness.conform.oracle.program import archive_of, program_jar
-from harness.conform.oracle.provide import SETUP, find_oracle
+from harness.conform.oracle.program import SETUP, archive_of, find_oracle, program_jar
 from harness.conform.oracle.tests.machine import bare_machine, put_flink, put_program
 from harness.system.errors import WorldError
 from harness.world.settings import WorldSettings

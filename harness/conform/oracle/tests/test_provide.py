@@ -11,8 +11,7 @@ from click.testing import CliRunner
 
 from harness.cli.setup import setup
 from harness.conform.oracle import program
-from harness.conform.oracle.program import FLINKS, archive_of, program_jar
-from harness.conform.oracle.provide import find_oracle, provide_oracle
+from harness.conform.oracle.program import FLINKS, archive_of, find_oracle, program_jar, provide_oracle
 from harness.conform.oracle.tests.machine import (
     ANSWERS_EACH_LINE,
     COMPILES,
@@ -20,8 +19,8 @@ from harness.conform.oracle.tests.machine import (
     put_flink,
     put_program,
 )
+from harness.system.child import run_to_end
 from harness.system.errors import WorldError
-from harness.world.processes import run_to_end
 from harness.world.settings import WorldSettings
 from harness.world.setup.provision import provisioning
 

@@ -16,8 +16,7 @@ from typing import Any
 
 import pytest
 
-from harness.conform.oracle.program import REDISTRIBUTION
-from harness.conform.oracle.provide import find_oracle
+from harness.conform.oracle.program import REDISTRIBUTION, find_oracle
 from harness.sut.rescaling import KEY_GROUPS
 from harness.system.choices import Draw, fresh_seed
 from harness.system.errors import WorldError

@@ -15,8 +15,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from harness.conform.oracle.program import SEVERAL_INPUTS
-from harness.conform.oracle.provide import find_oracle
+from harness.conform.oracle.program import SEVERAL_INPUTS, find_oracle
 from harness.system.choices import Draw, fresh_seed
 from harness.system.errors import WorldError
 from harness.world.settings import WorldSettings

@@ -12,10 +12,10 @@ from click.testing import CliRunner
 from harness.conform.protocol.comparison import MismatchKind, report
 from harness.conform.protocol.coverage import SIGHTS
 from harness.conform.protocol.differential import common_settings, compare_systems, differential
+from harness.conform.protocol.driver import Twins
 from harness.conform.protocol.program import Limits
 from harness.conform.protocol.tests import fake_operator
 from harness.conform.protocol.tests.fake_operator import DEFECTS, HABITS
-from harness.conform.protocol.twins import Twins
 from harness.system.errors import Exit, NothingRan
 from tools.cases import in_sweep_after
 

@@ -14,14 +14,14 @@ import pytest
 from harness.conform.oracle.program import FLINKS
 from harness.conform.protocol.comparison import report
 from harness.conform.protocol.differential import common_settings, compare_systems
+from harness.conform.protocol.driver import Twins
 from harness.conform.protocol.program import Limits
-from harness.conform.protocol.twins import Twins
 from harness.system.choices import fresh_seed
 from harness.system.errors import FloodmarkError
 from harness.world.settings import WorldSettings
 
 oracle_launch = pytest.importorskip(
-    "harness.conform.oracle.provide", reason="there is no oracle in this version"
+    "harness.conform.oracle.program", reason="there is no oracle in this version"
 )
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(600)]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.job_beginning import JOB_FILES, MARKED_COMMIT
+from harness.cli.init import JOB_FILES, MARKED_COMMIT
 from harness.system.errors import Exit
 from harness.testing import Outcome, job
 from harness.tests.tidy import ROOT

@@ -13,7 +13,7 @@ from typing import Final
 import psutil
 import pytest
 
-from harness.cli.job_beginning import JOB_FILES
+from harness.cli.init import JOB_FILES
 from harness.system.clock import Deadline, wait_until
 from harness.system.errors import Exit
 from harness.tests.tidy import ROOT

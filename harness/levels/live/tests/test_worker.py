@@ -20,9 +20,10 @@ from harness.levels.live.supervisor import LiveRunner, Supervisor
 from harness.levels.live.worker import DONE, FAILED
 from harness.scenario.model import Scenario
 from harness.scenario.plan import RunPlan, encode_plan
+from harness.system.child import Child
 from harness.system.clock import Deadline, wait_until
 from harness.system.errors import HarnessError, WorldError
-from harness.world.ports import LOOPBACK
+from harness.world.ledger import LOOPBACK
 
 pytestmark = pytest.mark.real
 
@@ -64,7 +65,7 @@ def test_a_worker_ends_when_its_pipe_closes(tmp_path: Path) -> None:
         worker.pipe.write(encode_plan(plan(tmp_path)) + b"\n")
         worker.pipe.close()
 
-        assert worker.wait(timeout=LIMIT_S) == FAILED
+        assert worker.wait(LIMIT_S) == FAILED
 
 
 _LEAVES = """
@@ -229,10 +230,8 @@ def test_stop_kills_all_workers_and_names_those_that_do_not_end(
     assert who is not None
     wait = ForkedProcess.wait
 
-    def waits(process: ForkedProcess, timeout: float) -> int:
-        if process.pid == who.pid:
-            raise subprocess.TimeoutExpired(str(who.pid), timeout)
-        return wait(process, timeout)
+    def waits(process: ForkedProcess, limit_s: float) -> int | None:
+        return None if process.pid == who.pid else wait(process, limit_s)
 
     with monkeypatch.context() as patch:
         patch.setattr(ForkedProcess, "wait", waits)
@@ -242,18 +241,17 @@ def test_stop_kills_all_workers_and_names_those_that_do_not_end(
     assert supervisor.process(1) is None
 
 
-class _Shell:
+class _Shell(Child):
     """A fork server whose only worker is a shell with a child; it is that worker too."""
 
     is_lost = False
 
+    def __init__(self) -> None:
+        super().__init__(["/bin/sh", "-c", "sleep 600 & wait"], talks=True)
+        self.pipe = self.input
+
     def fork(self, log: IO[bytes]) -> Self:
-        self._process = subprocess.Popen(
-            ["/bin/sh", "-c", "sleep 600 & wait"], stdin=subprocess.PIPE, stdout=log, start_new_session=True
-        )
-        assert self._process.stdin is not None
-        self.pid, self.pipe = self._process.pid, self._process.stdin
-        self.poll, self.wait, self.kill = self._process.poll, self._process.wait, self._process.kill
+        del log
         return self
 
 
@@ -268,7 +266,7 @@ def test_what_a_killed_worker_has_left_running_is_ended_with_the_run(tmp_path: P
     assert child.is_running()
 
     supervisor.stop()
-    shell.pipe.close()
+    shell.close_pipes()
 
     assert wait_until(
         lambda: not child.is_running() or child.status() == "zombie", deadline=Deadline(LIMIT_S)

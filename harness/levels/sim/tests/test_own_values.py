@@ -19,7 +19,7 @@ from harness.engine.perform import perform
 from harness.history.event import Call, Change, Event, In, Res
 from harness.history.read import open_history
 from harness.history.verdict import Outcome
-from harness.levels.sim.level import SimulatedLevel, ask_in_child, ask_simulated, in_child
+from harness.levels.sim.level import SimulatedLevel, ask_in_child, ask_simulated
 from harness.levels.sim.run import customers
 from harness.levels.sim.tests import own_lookups
 from harness.scenario.expected import Expected, JudgedValues
@@ -29,6 +29,7 @@ from harness.scenario.outcome import RunOutcome
 from harness.scenario.workloads.lookups import LookupSource, expected_results
 from harness.sut.calm_twin import ASKED_MAX
 from harness.system.errors import SutError
+from harness.system.forked import in_child
 
 MODULE = own_lookups.__name__
 SMALL = (

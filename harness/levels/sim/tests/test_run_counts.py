@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from harness.engine.executors import PlainExecutors, always
 from harness.engine.level import Opening, RunSite, Stop
 from harness.engine.perform import perform
 from harness.engine.run_counts import Counted, count, tallies, worth_keeping
@@ -19,6 +18,7 @@ from harness.scenario.file import apply_settings, load_many
 from harness.scenario.order import Order
 from harness.system.clock import Deadline
 from harness.system.errors import SutError
+from harness.system.pool import PlainExecutors, always
 from reports.reading import read_run
 from tools.cases import in_sweep_after
 

@@ -15,21 +15,19 @@ from harness.levels.spark import driver_process, session
 from harness.levels.spark.driver_process import DriverRunner, DriverSeat, DriverSettings
 from harness.levels.spark.ended_workers import EndedWorkers
 from harness.levels.spark.job import SparkExecution
+from harness.system.child import Child
 from harness.system.errors import WorldError
 from harness.system.process_identity import ProcessIdentity, identify, is_alive
 
-Sleeping = tuple["subprocess.Popen[bytes]", ProcessIdentity]
+Sleeping = tuple[Child, ProcessIdentity]
 
 
 @pytest.fixture
 def sleeping() -> Iterator[list[Sleeping]]:
     """Two processes that do nothing."""
-    made = [subprocess.Popen(["sleep", "600"], stdin=subprocess.PIPE) for _ in range(2)]
-    found = [(process, identify(process.pid)) for process in made]
-    yield [(process, who) for process, who in found if who is not None]
-    for process in made:
-        process.kill()
-        process.communicate()
+    with Child(["sleep", "600"], talks=True) as one, Child(["sleep", "600"], talks=True) as other:
+        found = [(child, identify(child.pid)) for child in (one, other)]
+        yield [(child, who) for child, who in found if who is not None]
 
 
 def _settings(folder: Path) -> DriverSettings:
@@ -41,7 +39,7 @@ def test_a_virtual_machine_is_killed_when_its_driver_does_not_end_and_the_error_
 ) -> None:
     (driver, _), (_, machine) = sleeping
     seat = DriverSeat(_settings(tmp_path))
-    seat._process, seat._jvms = driver, [machine]
+    seat._child, seat._jvms = driver, [machine]
     monkeypatch.setattr(driver_process, "_STOP_S", 0)
     monkeypatch.setattr(driver_process, "_GONE_S", 0)
 

@@ -10,10 +10,15 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from harness.conform.oracle.provide import find_oracle
-from harness.conform.protocol.conversation_file import HELLO, ConversationFile, Exchange, catalogue
+from harness.conform.oracle.program import find_oracle
+from harness.conform.protocol.conversation_file import (
+    HELLO,
+    ConversationFile,
+    Exchange,
+    Transcript,
+    catalogue,
+)
 from harness.conform.protocol.program import Limits, Program
-from harness.conform.protocol.transcript import Transcript
 from harness.sut.serve import SYSTEMS
 from harness.sut.serve.tests.speaking import asked, spoken_in_process, spoken_to_program
 from harness.system.errors import FloodmarkError
@@ -57,7 +62,7 @@ def flink() -> Iterator[Program]:
         command = find_oracle(WorldSettings.from_environment())
     except FloodmarkError as lacking:
         pytest.skip(str(lacking))
-    program = Program.start(command, limits=Limits())
+    program = Program(command, limits=Limits())
     asked(program, HELLO)
     yield program
     program.kill()

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.conform.oracle.provide import SETUP
+from harness.conform.oracle.program import SETUP
 from harness.conform.protocol.conversation_file import HELLO, catalogue
 from harness.conform.protocol.program import Limits, Program, await_answers
 from harness.sut.serve import SYSTEMS
@@ -236,7 +236,7 @@ def test_memory_is_constant_over_a_hundred_thousand_commands(commands_of: Round)
 
 def _sizes(commands_of: Round, *counts: int) -> list[int]:
     """Bytes in memory after so many commands."""
-    program = Program.start([FLOODMARK, "sut", "serve", "reference"], limits=Limits())
+    program = Program([FLOODMARK, "sut", "serve", "reference"], limits=Limits())
     try:
         _tell(program, [HELLO, opened(capacity=10, retry=RETRY if commands_of is _retried else None)])
         sizes, told = [], 0

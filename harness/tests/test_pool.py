@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from harness.engine.executors import open_processes
+from harness.system.pool import open_processes
 
 
 def first_or_for_ever(items: Sequence[int]) -> int:

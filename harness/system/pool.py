@@ -1,4 +1,4 @@
-"""The interface to many machines: work on the pieces of a sequence, with results in the sequence's order.
+"""Work on the pieces of a sequence by several processes or machines, with results in the sequence's order.
 
 Answers to `concurrent.futures.Executor`. Invariant: every item is worked on, and counted, exactly once, however many
 machines are lost meanwhile. `harness.levels.spark.executors` implements it, and `open_processes` on this machine.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import active_children, get_context
@@ -61,12 +61,12 @@ class PlainExecutors:
 
 
 class ProcessExecutors:
-    """Processes of this machine, forked from this one; they ignore Ctrl-C, which their parent handles."""
+    """Processes of this machine; they ignore Ctrl-C, which their parent handles."""
 
-    def __init__(self, pool: ProcessPoolExecutor, *, jobs: int) -> None:
+    def __init__(self, pool: ProcessPoolExecutor, *, died: str, fix: str) -> None:
         self._pool = pool
-        self._ahead = 2 * jobs
-        """Pieces that are handed over before the first result, so that no process waits."""
+        self._died = died
+        self._fix = fix
 
     def map(
         self,
@@ -77,38 +77,56 @@ class ProcessExecutors:
         goes_on: Callable[[], bool] = always,
     ) -> Iterator[_Result]:
         """See `Executors`."""
-        pieces = deque(items[first : first + most] for first in range(0, len(items), most))
-        under_way: deque[Future[_Result]] = deque()
+        under_way = deque(
+            self._pool.submit(work, items[first : first + most]) for first in range(0, len(items), most)
+        )
         try:
-            while pieces or under_way:
-                while pieces and len(under_way) < self._ahead and goes_on():
-                    under_way.append(self._pool.submit(work, pieces.popleft()))
-                if not under_way:
-                    return
-                yield under_way.popleft().result()
+            while under_way:
+                if not goes_on():
+                    under_way = deque(
+                        future for future in under_way if not future.cancel()
+                    )  # those that began
+                    goes_on = always
+                else:
+                    yield under_way.popleft().result()
         except BrokenProcessPool as error:
-            message = "a process that runs scenarios has died, perhaps because the memory was used up"
-            raise WorldError(message, fix="lower --jobs") from error
+            raise WorldError(self._died, fix=self._fix) from error
         finally:
             for future in under_way:
                 future.cancel()
 
 
 @contextmanager
-def open_processes(jobs: int) -> Iterator[Executors]:
+def open_processes(
+    jobs: int,
+    *,
+    begin: Callable[..., object] = signal,
+    given: tuple[Any, ...] = (SIGINT, SIG_IGN),
+    is_fresh: bool = False,
+    died: str = "a process that runs scenarios has died, perhaps because the memory was used up",
+    fix: str = "lower --jobs",
+) -> Iterator[Executors]:
     """That many processes while the block lasts; with one, this process does the work.
 
-    An error in the block, and Ctrl-C is one, ends the processes without waiting for what they work on.
+    Each calls `begin(*given)` first, which must make it ignore Ctrl-C. It is forked from this process, so that `given`
+    need not be picklable, or with `is_fresh` a new interpreter. If one is killed, `died` and `fix` say so. An error in
+    the block, and Ctrl-C is one, ends the processes without waiting for what they work on.
     """
     if jobs == 1:
         yield PlainExecutors()
         return
-    deaf = (SIGINT, SIG_IGN)
     others = set(active_children())
-    with ProcessPoolExecutor(jobs, mp_context=get_context("fork"), initializer=signal, initargs=deaf) as pool:
+    context = get_context("spawn" if is_fresh else "fork")
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=begin, initargs=given) as pool:
         try:
-            yield ProcessExecutors(pool, jobs=jobs)
+            yield ProcessExecutors(pool, died=died, fix=fix)
         except BaseException:
             for ours in set(active_children()) - others:
                 ours.kill()
             raise
+
+
+def kill_processes() -> None:
+    """Kills the processes of all pools, which would wait for work that nobody sends any more."""
+    for child in active_children():
+        child.kill()

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Protocol, runtime_checkable
+from functools import cache
+from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 from msgspec import Struct, structs
 
 from reference_impl.errors import OperatorError
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +67,7 @@ class SnapshotType(Enum):
     @property
     def is_synchronous(self) -> bool:
         """Whether the task waits for its completion and then ends (C17)."""
-        return self in {SnapshotType.SAVEPOINT_SUSPEND, SnapshotType.SAVEPOINT_TERMINATE}
+        return self is SnapshotType.SAVEPOINT_SUSPEND or self is SnapshotType.SAVEPOINT_TERMINATE
 
     @property
     def should_drain(self) -> bool:
@@ -153,6 +156,18 @@ class CheckpointException(OperatorError):
     def __init__(self, reason: CheckpointFailureReason, detail: str = "") -> None:
         super().__init__(f"{reason.name}: {reason.value}" + (f"; {detail}" if detail else ""))
         self.reason = reason
+
+
+def can(part: object, ability: type[T]) -> TypeGuard[T]:
+    """Whether the class of `part` has all methods of the protocol `ability`; cached by class."""
+    kind: Any = type(part)
+    wanted: Any = ability
+    return _has(kind, wanted)
+
+
+@cache
+def _has(kind: Any, ability: Any) -> bool:
+    return all(hasattr(kind, name) for name in vars(ability) if not name.startswith("_"))
 
 
 @runtime_checkable

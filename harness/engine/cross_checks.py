@@ -213,6 +213,6 @@ def refuse_uncounted_rows(
     accounting: Mapping[str, int], events: Sequence[Event], *, error: str | None
 ) -> None:
     """Raises HarnessError if the outputs of a finished run were read and not counted."""
-    was_read = any(type(event) is TableRead and event.table == OUTPUTS for event in events)
-    if was_read and error is None and "rows" not in accounting:
+    is_uncounted = error is None and "rows" not in accounting
+    if is_uncounted and any(type(event) is TableRead and event.table == OUTPUTS for event in events):
         _refuse("the outputs were read, and SQL did not count them")

@@ -14,8 +14,7 @@ from functools import partial
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from harness.faults.model.fault import Fault
-from harness.scenario.model import At, Between
-from harness.scenario.moments import Moments, due_us, shown_by
+from harness.scenario.moments import Awaited, Moments, awaited, due_us, instant_ms, shown_by
 
 UNTIL_EFFECTIVE_US: Final = 10_000_000
 """How long a fault without a duration is active if no evidence is found."""
@@ -94,6 +93,13 @@ class _Planned(Generic[A]):
     """The state of one fault. Mutable."""
 
     fault: Fault
+    waits: Awaited
+    after_ms: int | None
+    """When it begins, by the time in its trigger; None: its trigger has none."""
+    phase: str
+    """At which an attempt can check whether its trigger has come."""
+    lasts_ms: int | None
+    """How long each activation is active; None: until its evidence is found."""
     first_us: int | None = None
     """When it was first due; None: its trigger has not come."""
     begun: int = 0
@@ -124,7 +130,16 @@ class Schedule(Generic[A]):
     _waiting: list[Any] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._planned = [_Planned(fault=fault) for fault in self.faults]
+        self._planned = [
+            _Planned(
+                fault=fault,
+                waits=awaited(fault),
+                after_ms=instant_ms(fault, seed=self.seed),
+                phase=shown_by(fault.when),
+                lasts_ms=self.place.lasts_ms(fault),
+            )
+            for fault in self.faults
+        ]
 
     @property
     def is_empty(self) -> bool:
@@ -144,13 +159,13 @@ class Schedule(Generic[A]):
         now_us = self.place.now_us
         for planned in self._planned:
             fault = planned.fault
-            if planned.first_us is not None or phase not in {None, shown_by(fault.when)}:
+            if planned.first_us is not None or (phase is not None and phase != planned.phase):
                 continue
-            instant_us = due_us(fault, moments, seed=self.seed, now_us=now_us)
+            instant_us = due_us(planned.waits, moments, after_ms=planned.after_ms, now_us=now_us)
             if instant_us is None:
                 continue
             here = phase is not None and fault.attempts_own and fault.of_subtask in {None, subtask}
-            if here and not isinstance(fault.when, At | Between):
+            if here and planned.after_ms is None:
                 planned.first_us = instant_us
                 self._begin(planned, instant_us)
             else:  # not now: the loop would get the loss of a connection in the middle of a call
@@ -180,13 +195,13 @@ class Schedule(Generic[A]):
 
     def _plan_end(self, planned: _Planned[A], turn: _Turn[A]) -> None:
         """Its duration counts from when it is armed."""
-        armed_us, lasts_ms = turn.acting.armed_us, self.place.lasts_ms(planned.fault)
-        if turn.end is None and armed_us is not None and lasts_ms is not None:
-            turn.end = self.place.at(armed_us + lasts_ms * 1000, partial(self._over, planned, turn))
+        armed_us = turn.acting.armed_us
+        if turn.end is None and armed_us is not None and planned.lasts_ms is not None:
+            turn.end = self.place.at(armed_us + planned.lasts_ms * 1000, partial(self._over, planned, turn))
 
     def _over(self, planned: _Planned[A], turn: _Turn[A]) -> None:
         """Its duration is over; ends it, unless it has no evidence and the place lets it wait for some."""
-        acting, place, lasts_ms = turn.acting, self.place, self.place.lasts_ms(planned.fault)
+        acting, place, lasts_ms = turn.acting, self.place, planned.lasts_ms
         assert acting.armed_us is not None, "its duration has begun"
         assert lasts_ms is not None, "it has a duration"
         until_us = acting.armed_us + lasts_ms * 1000 + place.prolongs_us
@@ -203,16 +218,17 @@ class Schedule(Generic[A]):
         if acting.ended:
             self._end(planned, turn)
             return
-        self._plan_end(planned, turn)
         armed_us = acting.armed_us
+        if turn.end is None:
+            self._plan_end(planned, turn)
         if armed_us is None:
             place.look_again(partial(self._look, planned, turn), soon=True)
             return
         acting.look()
-        waited_us = place.now_us - armed_us
-        if place.lasts_ms(planned.fault) is None and (acting.effective or waited_us >= UNTIL_EFFECTIVE_US):
+        effective = acting.effective
+        if planned.lasts_ms is None and (effective or place.now_us - armed_us >= UNTIL_EFFECTIVE_US):
             self._end(planned, turn)
-        elif not acting.effective or place.watches_to_the_end:
+        elif not effective or place.watches_to_the_end:
             place.look_again(partial(self._look, planned, turn), soon=False)
 
     def _end(self, planned: _Planned[A], turn: _Turn[A]) -> None:

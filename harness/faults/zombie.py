@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from itertools import islice
 from typing import Annotated, Final, Literal
 
 from harness.faults.model.fault import OutsideFault
@@ -145,8 +144,10 @@ class SimulatedZombie(StoppedWorker):
             return True  # a subtask that a rescale has yet to begin
         events, newest = self._run.tape.events, self._run.attempts[self._subtask].number
         first, self._looked_at = self._looked_at, len(events)
-        snaps = (event for event in islice(events, first, None) if isinstance(event, Snap))
-        return any((event.s, event.a) == (self._subtask, newest) for event in snaps)
+        for event in events[first:]:
+            if isinstance(event, Snap) and (event.s, event.a) == (self._subtask, newest):
+                return True
+        return False
 
     def evidence(self) -> Evidence:
         """The events that the old attempt wrote after it was resumed."""

@@ -83,12 +83,15 @@ END_OF_TIME: Final = 2**63 - 1
 _SHOWN_MAX = 80
 """Most characters of a value in a message."""
 _LISTED_MAX = 5
+_SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 
 
 def same(left: Any, right: Any) -> bool:
     """Whether two values are equal as `docs/reference/history.md` defines it."""
     if type(left) is not type(right):
         return False
+    if type(left) in _SCALARS:
+        return bool(left == right)
     if isinstance(left, dict):
         return left.keys() == right.keys() and all(same(left[name], right[name]) for name in left)
     if isinstance(left, list):
@@ -130,7 +133,9 @@ def shown(value: object) -> str:
         return "a value with an integer of thousands of digits"
     # Only the part before the cut is escaped: the rest may be megabytes.
     text = raw[: _SHOWN_MAX + 1].encode(errors="backslashreplace").decode()
-    printable = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    printable = (
+        text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    )
     return printable if len(printable) <= _SHOWN_MAX else printable[: _SHOWN_MAX - 3] + "..."
 
 

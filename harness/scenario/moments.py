@@ -130,11 +130,10 @@ def _hits(moments: Moments, phase: str, subtask: int | None, hit: int) -> bool:
     return any(count == hit and at == phase for (_, at), count in moments.hits.items())
 
 
-def due_us(fault: Fault, moments: Moments, *, seed: int, now_us: int) -> int | None:
-    """The time at which `fault` is due first; None: its trigger has not come."""
-    after_ms = instant_ms(fault, seed=seed)
+def due_us(waits: Awaited, moments: Moments, *, after_ms: int | None, now_us: int) -> int | None:
+    """The time at which a fault is due first, by its trigger and `instant_ms`; None: its trigger has not come."""
     if after_ms is None:
-        return now_us if due(awaited(fault), moments) else None
+        return now_us if due(waits, moments) else None
     return None if moments.begun_us is None else moments.begun_us + after_ms * 1000
 
 

@@ -74,7 +74,10 @@ class OperatorSnapshotFutures:
 
     def finalize(self) -> OperatorSubtaskState:
         """Run all asynchronous parts that have not run. Raises the error of the first that fails (C9)."""
-        return OperatorSubtaskState(**{name: _outcome(getattr(self, name)) for name in _NAMES})
+        futures = {name: getattr(self, name) for name in _NAMES}
+        return OperatorSubtaskState(
+            **{name: _outcome(future) for name, future in futures.items() if future is not None}
+        )
 
     def cancel(self) -> None:
         """Cancel what has not ended, and discard each result that exists, once."""
@@ -100,9 +103,7 @@ def _written(future: SnapshotFuture[Any] | Future[Any]) -> Any:
     return future.result()
 
 
-def _outcome(future: SnapshotFuture[Any] | Future[Any] | None) -> Any:
-    if future is None:
-        return None
+def _outcome(future: SnapshotFuture[Any] | Future[Any]) -> Any:
     if isinstance(future, SnapshotFuture):
         future.run()
     return future.result()

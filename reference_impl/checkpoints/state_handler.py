@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from reference_impl.checkpoint_events import (
     CheckpointException,
@@ -18,6 +18,7 @@ from reference_impl.checkpoint_events import (
     CheckpointOptions,
     HearsOfAborted,
     HearsOfComplete,
+    can,
 )
 from reference_impl.checkpoints.async_checkpoint import OperatorSnapshotFutures
 from reference_impl.checkpoints.task_state import OperatorSubtaskState, TaskStateStore
@@ -113,22 +114,18 @@ class InternalTimers(Protocol):
         """Let no timer fire any more."""
 
 
-@runtime_checkable
 class _InitializesState(Protocol):
     def initialize_state(self, context: StateInitializationContext) -> None: ...
 
 
-@runtime_checkable
 class _SnapshotsState(Protocol):
     def snapshot_state(self, context: StateSnapshotContext) -> None: ...
 
 
-@runtime_checkable
 class _Disposable(Protocol):
     def dispose(self) -> None: ...
 
 
-@runtime_checkable
 class _HearsOfSubsumed(Protocol):
     def notify_checkpoint_subsumed(self, checkpoint_id: int) -> None: ...
 
@@ -165,7 +162,7 @@ class StreamOperatorStateHandler:
 
     def initialize_operator_state(self, operator: Any) -> None:
         """Call the operator's `initialize_state` with the restored state (C45)."""
-        if not isinstance(operator, _InitializesState):
+        if not can(operator, _InitializesState):
             return
         operator.initialize_state(
             StateInitializationContext(
@@ -209,7 +206,7 @@ class StreamOperatorStateHandler:
             checkpoint_id=metadata.checkpoint_id,
             checkpoint_timestamp=metadata.timestamp,
         )
-        if isinstance(operator, _SnapshotsState):
+        if can(operator, _SnapshotsState):
             operator.snapshot_state(context)
         if context.raw_operator_state:
             copied = tuple(map(_RAW.encode, context.raw_operator_state))  # the user may change it (C7)
@@ -237,7 +234,7 @@ class StreamOperatorStateHandler:
 
     def _tell(self, kind: type[Any], call: Callable[[Any], None]) -> None:
         for backend in (self._operator_state_backend, self._keyed_state_backend):
-            if isinstance(backend, kind):
+            if can(backend, kind):
                 call(backend)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from reference_impl.checkpoint_events import HearsOfAborted, HearsOfComplete
+from reference_impl.checkpoint_events import HearsOfAborted, HearsOfComplete, can
 from reference_impl.checkpoints.state_handler import (
     FunctionInitializationContext,
     FunctionSnapshotContext,
@@ -62,38 +62,38 @@ class FunctionState:
             raise TypeError(
                 f"{type(function).__name__} has both initialize_state and restore_state; keep one of them"
             )
-        self._function = function
+        self._function: Any = function
         self._legacy: Any = None
 
     def initialize(self, context: FunctionInitializationContext) -> None:
         """Called before `open` (C45). A function may have `initialize_state` without `snapshot_state`."""
-        match self._function:
-            case ListCheckpointed() as function:
-                self._legacy = context.operator_state_store.get_list_state(
-                    ListStateDescriptor(name=_LEGACY_STATE)
-                )
-                if context.is_restored:
-                    function.restore_state(list(self._legacy.get()))
-            case InitializesState() as function:
-                function.initialize_state(context)
+        function = self._function
+        if can(function, ListCheckpointed):
+            self._legacy = context.operator_state_store.get_list_state(
+                ListStateDescriptor(name=_LEGACY_STATE)
+            )
+            if context.is_restored:
+                function.restore_state(list(self._legacy.get()))
+        elif can(function, InitializesState):
+            function.initialize_state(context)
 
     def snapshot(self, context: FunctionSnapshotContext) -> None:
         """Called in the synchronous part of a checkpoint."""
-        match self._function:
-            case ListCheckpointed() as function:
-                state = function.snapshot_state(context.checkpoint_id, context.checkpoint_timestamp)
-                self._legacy.update(state or ())
-            case SnapshotsState() as function:
-                function.snapshot_state(context)
+        function = self._function
+        if can(function, ListCheckpointed):
+            state = function.snapshot_state(context.checkpoint_id, context.checkpoint_timestamp)
+            self._legacy.update(state or ())
+        elif can(function, SnapshotsState):
+            function.snapshot_state(context)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """Notify the function if it has that method."""
-        if isinstance(self._function, HearsOfComplete):
+        if can(self._function, HearsOfComplete):
             self._function.notify_checkpoint_complete(checkpoint_id)
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
         """Notify the function if it has that method."""
-        if isinstance(self._function, HearsOfAborted):
+        if can(self._function, HearsOfAborted):
             self._function.notify_checkpoint_aborted(checkpoint_id)
 
 

@@ -144,14 +144,16 @@ class Mailbox:
 
         Any thread may call it.
         """
-        if self._plain and not urgent and get_ident() == self._thread:
-            self._queue.append(mail)  # fast path
-        elif get_ident() == self._thread:
-            self._require_open(mail)
-            self._add(mail, urgent=urgent, foreign=False)
-            self._wake()
-        else:
+        if get_ident() != self._thread:
             self._send(mail, urgent=urgent)
+        elif self._plain and not urgent:
+            self._queue.append(mail)  # fast path
+        else:
+            if self._state is not _OPEN:
+                self._require_open(mail)
+            self._add(mail, urgent=urgent, foreign=False)
+            if self._parked:
+                self._wake()
 
     def run_exclusively(self, run: Callable[[], None]) -> None:
         """Call `run`; mails that it puts are not interleaved with mails of other threads (M18).

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from heapq import heapify, heappop, heappush
 from itertools import count
 from math import inf
@@ -205,8 +204,10 @@ class Timers:
             due += timeouts.take_due(now_ns)
         for timer in sorted(due):
             callback, timer[2] = timer[2], None
-            with suppress(MailboxClosed):  # the task is ending, which is no failure (T5)
+            try:
                 self._executor.execute(callback, "timer")
+            except MailboxClosed:  # the task is ending, which is no failure (T5)
+                continue
 
     def _take_due(self, now_ns: int) -> list[Timer]:
         heap, due = self._heap, list[Timer]()

@@ -19,6 +19,7 @@ from reference_impl.checkpoint_events import (
     CheckpointMetaData,
     CheckpointOptions,
     StopMode,
+    can,
 )
 from reference_impl.elements import OperatorInput, Record
 from reference_impl.errors import WrongState
@@ -33,7 +34,6 @@ from reference_impl.task.stream_operator import (
     StreamOperatorWrapper,
     TwoInputStreamOperator,
     WithRoom,
-    can,
 )
 from reference_impl.task.task_environment import RecordWriter
 

@@ -9,8 +9,7 @@ until `finish` has returned.
 from __future__ import annotations
 
 from collections.abc import Callable, MutableMapping
-from functools import cache
-from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from reference_impl.checkpoint_events import (
     CheckpointMetaData,
@@ -18,13 +17,12 @@ from reference_impl.checkpoint_events import (
     HearsOfAborted,
     HearsOfComplete,
     StopMode,
+    can,
 )
 from reference_impl.elements import OperatorInput
 from reference_impl.mailbox.availability import Availability
 from reference_impl.mailbox.mailbox import MailboxExecutor
 from reference_impl.mailbox.timers import Timers
-
-T = TypeVar("T")
 
 Emit = Callable[[OperatorInput], None]
 
@@ -140,18 +138,6 @@ class StreamOperatorFactory(Protocol):
         downstream: Callable[[], Availability] | None,
     ) -> StreamOperator | TwoInputStreamOperator:
         """`downstream` says whether the next operator that can tell has room; None if there always is."""
-
-
-def can(operator: object, ability: type[T]) -> TypeGuard[T]:
-    """Whether the class of `operator` has all methods of the protocol `ability`; cached by class."""
-    kind: Any = type(operator)
-    wanted: Any = ability
-    return _has(kind, wanted)
-
-
-@cache
-def _has(kind: Any, ability: Any) -> bool:
-    return all(hasattr(kind, name) for name in vars(ability) if not name.startswith("_"))
 
 
 class OperatorStateHandler(Protocol):

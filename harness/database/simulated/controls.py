@@ -24,13 +24,12 @@ from harness.database.simulated.replies import (
     XA_DEADLOCK,
     XA_DUPLICATE,
     XA_OUTSIDE,
-    XA_STATE,
     XA_UNKNOWN,
     Done,
     Reply,
     UnknownStatement,
-    in_state,
     refused,
+    refused_in,
 )
 from harness.database.simulated.server import Control, SimulatedSession, look_up
 from harness.database.simulated.tables import Branch, StatementFailed, Transaction
@@ -38,15 +37,12 @@ from harness.database.simulated.tables import Branch, StatementFailed, Transacti
 _MS: Final = 1000
 
 
+@lru_cache(maxsize=1024)  # bounded: texts may contain numbers or names, so their set is unlimited
 def executor_of(sql: str) -> Control:
     """The executor of a statement outside `STATEMENTS`; a text without a pattern is a user's SELECT."""
-    control = control_of(sql)
-    if control is not None:
-        return control
-    return lambda session, args, done: _select(session, sql, args, done)
+    return control_of(sql) or partial(_select, sql)
 
 
-@lru_cache(maxsize=1024)  # bounded: texts may contain numbers or names, so their set is unlimited
 def control_of(sql: str) -> Control | None:
     """The executor of a statement on transactions, sessions or locks by name; None: no pattern matches."""
     for pattern, make in _PATTERNS:
@@ -59,49 +55,37 @@ def control_of(sql: str) -> Control | None:
 def _set_autocommit(match: re.Match[str]) -> Control:
     on = match[1] == "1"
 
-    def run(session: SimulatedSession, _args: Any, done: Done) -> None:
+    def run(session: SimulatedSession, _args: Any, _done: Done) -> Reply:
         if session.branch is not None and on:
-            session.refuse_in_branch(session.branch, done)
-            return
+            return refused_in(session.branch.state)
         code = session.commit() if on and not session.autocommit else None
         session.autocommit = on
-        _end(session, done, code)
+        return Reply() if code is None else refused(code)
 
     return run
 
 
-def _end(session: SimulatedSession, done: Done, code: int | None) -> None:
-    if code is None:
-        session.ok(done)
-    else:
-        session.refuse(done, code)
-
-
-def _commit(session: SimulatedSession, _args: Any, done: Done) -> None:
+def _commit(session: SimulatedSession, _args: Any, _done: Done) -> Reply:
     if session.branch is not None:
-        session.refuse_in_branch(session.branch, done)
-    else:
-        _end(session, done, session.commit())
-
-
-def _roll_back(session: SimulatedSession, _args: Any, done: Done) -> None:
-    if session.branch is not None:
-        session.refuse_in_branch(session.branch, done)
-    else:
-        session.roll_back()
-        session.ok(done)
-
-
-def _begin(session: SimulatedSession, _args: Any, done: Done) -> None:
-    """BEGIN commits an open transaction first."""
-    if session.branch is not None:
-        session.refuse_in_branch(session.branch, done)
-        return
+        return refused_in(session.branch.state)
     code = session.commit()
-    if code is None:
+    return Reply() if code is None else refused(code)
+
+
+def _roll_back(session: SimulatedSession, _args: Any, _done: Done) -> Reply:
+    if session.branch is not None:
+        return refused_in(session.branch.state)
+    session.roll_back()
+    return Reply()
+
+
+def _begin(session: SimulatedSession, args: Any, done: Done) -> Reply:
+    """BEGIN commits an open transaction first."""
+    reply = _commit(session, args, done)
+    if reply.code is None:
         session.transaction = Transaction(session.server.tables)
         session.transaction.is_explicit = True
-    _end(session, done, code)
+    return reply
 
 
 _ROW_WAIT: Final = re.compile(r"innodb_lock_wait_timeout = (\d+)")
@@ -114,7 +98,7 @@ _STATEMENT: Final = re.compile(r"max_statement_time = (\d+)")
 def _set_session(match: re.Match[str]) -> Control:
     row, silence, statement = (found.search(match[0]) for found in (_ROW_WAIT, _SILENCE, _STATEMENT))
 
-    def run(session: SimulatedSession, _args: Any, done: Done) -> None:
+    def run(session: SimulatedSession, _args: Any, _done: Done) -> Reply:
         if row is not None:
             session.lock_wait_ms = int(row[1]) * _MS
         if silence is not None:
@@ -122,81 +106,78 @@ def _set_session(match: re.Match[str]) -> Control:
             session.silence_ms = own_ms if session.silence_ms is None else min(own_ms, session.silence_ms)
         if statement is not None:
             session.statement_ms = int(statement[1]) * _MS
-        session.ok(done)
+        return Reply()
 
     return run
 
 
 def _get_lock(match: re.Match[str]) -> Control:
-    def run(session: SimulatedSession, args: Any, done: Done) -> None:
+    def run(session: SimulatedSession, args: Any, done: Done) -> Reply | None:
         name, seconds = args
         server, key = session.server, (session, name)
         if server.names.take(session, name):
             server.name_times[key] = server.name_times.get(key, 0) + 1
-            session.ok(done, [(1,)])
-        elif seconds <= 0:
-            session.ok(done, [(0,)])
-        else:
-            running = session.wait(
-                match[0],
-                done,
-                end_wait=partial(server.names.leave, session),
-                limit_ms=round(seconds * _MS),
-                late=Reply(rows=[(0,)], affected=1),
-            )
+            return Reply([(1,)])
+        if seconds <= 0:
+            return Reply([(0,)])
+        running = session.wait(
+            match[0],
+            done,
+            end_wait=partial(server.names.leave, session),
+            limit_ms=round(seconds * _MS),
+            late=Reply([(0,)]),
+        )
 
-            def granted() -> None:
-                server.name_times[key] = 1
-                server.ready.append(partial(session.wait_ended, running, Reply(rows=[(1,)], affected=1)))
+        def granted() -> None:
+            server.name_times[key] = 1
+            server.ready.append(partial(session.wait_ended, running, Reply([(1,)])))
 
-            server.names.wait(session, name, granted)
+        server.names.wait(session, name, granted)
+        return None
 
     return run
 
 
-def _is_used_lock(session: SimulatedSession, args: Any, done: Done) -> None:
+def _is_used_lock(session: SimulatedSession, args: Any, _done: Done) -> Reply:
     holder = session.server.names.holder(args[0])
-    session.ok(done, [(None if holder is None else holder.number,)])
+    return Reply([(None if holder is None else holder.number,)])
 
 
-def _release_lock(session: SimulatedSession, args: Any, done: Done) -> None:
+def _release_lock(session: SimulatedSession, args: Any, _done: Done) -> Reply:
     """RELEASE_LOCK returns 1, 0 if another session holds the lock, NULL if the lock is free."""
     server, name = session.server, args[0]
     holder = server.names.holder(name)
     if holder is not session:
-        session.ok(done, [(None if holder is None else 0,)])
-        return
+        return Reply([(None if holder is None else 0,)])
     key = (session, name)
     server.name_times[key] -= 1
     if not server.name_times[key]:
         del server.name_times[key]
         server.names.release(session, name)
-    session.ok(done, [(1,)])
+    return Reply([(1,)])
 
 
 def _kill(match: re.Match[str]) -> Control:
     is_query, number = (match[1] or "").upper() == "QUERY", int(match[2])
 
-    def run(session: SimulatedSession, _args: Any, done: Done) -> None:
+    def run(session: SimulatedSession, _args: Any, _done: Done) -> Reply:
         server = session.server
         if number not in server.sessions:
-            session.refuse(done, NO_SUCH_SESSION)
-        elif number == session.number:
-            code = INTERRUPTED if is_query else KILLED
-            session.refuse(done, code)
+            return refused(NO_SUCH_SESSION)
+        if number == session.number:
             if not is_query:
                 session.be_ended(KILLED)
+            return refused(INTERRUPTED if is_query else KILLED)
+        if is_query:
+            server.kill_query(number)
         else:
-            if is_query:
-                server.kill_query(number)
-            else:
-                server.kill(number)
-            session.ok(done)
+            server.kill(number)
+        return Reply()
 
     return run
 
 
-def _status(session: SimulatedSession, _args: Any, done: Done) -> None:
+def _status(session: SimulatedSession, _args: Any, _done: Done) -> Reply:
     server = session.server
     counts = {
         "Connections": server.opened,
@@ -204,40 +185,39 @@ def _status(session: SimulatedSession, _args: Any, done: Done) -> None:
         "Threads_connected": len(server.sessions),
         "Uptime": server.hub.now_ms // _MS,
     }
-    session.ok(done, [(name, str(count)) for name, count in counts.items()])
+    return Reply([(name, str(count)) for name, count in counts.items()])
 
 
-def _flush_status(session: SimulatedSession, _args: Any, done: Done) -> None:
+def _flush_status(session: SimulatedSession, _args: Any, _done: Done) -> Reply:
     session.server.at_once = len(session.server.sessions)
-    session.ok(done)
+    return Reply()
 
 
-def _lock_customers(session: SimulatedSession, _args: Any, done: Done) -> None:
+def _lock_customers(session: SimulatedSession, _args: Any, _done: Done) -> Reply:
     """MariaDB would wait for open transactions that read the table; here the lock is granted at once."""
     session.server.lock_customers(session)
-    session.ok(done)
+    return Reply()
 
 
-def _unlock_customers(session: SimulatedSession, _args: Any, done: Done) -> None:
+def _unlock_customers(session: SimulatedSession, _args: Any, _done: Done) -> Reply:
     session.server.unlock_customers(session)
-    session.ok(done)
+    return Reply()
 
 
 def _xa_start(match: re.Match[str]) -> Control:
     xid = match["gtrid"], match["bqual"] or ""
 
-    def run(session: SimulatedSession, _args: Any, done: Done) -> None:
+    def run(session: SimulatedSession, _args: Any, _done: Done) -> Reply:
         server = session.server
         if session.branch is not None:
-            session.refuse_in_branch(session.branch, done)
-        elif session.transaction is not None:
-            session.refuse(done, XA_OUTSIDE)
-        elif xid in server.branches:
-            session.refuse(done, XA_DUPLICATE)
-        else:
-            session.transaction = Transaction(server.tables)
-            session.branch = server.branches[xid] = Branch(xid, session.transaction, owner=session)
-            session.ok(done)
+            return refused_in(session.branch.state)
+        if session.transaction is not None:
+            return refused(XA_OUTSIDE)
+        if xid in server.branches:
+            return refused(XA_DUPLICATE)
+        session.transaction = Transaction(server.tables)
+        session.branch = server.branches[xid] = Branch(xid, session.transaction, owner=session)
+        return Reply()
 
     return run
 
@@ -246,17 +226,16 @@ def _xa_step(match: re.Match[str], before: str, after: str) -> Control:
     """XA END and XA PREPARE: move the session's branch from state `before` to `after`."""
     xid = match["gtrid"], match["bqual"] or ""
 
-    def run(session: SimulatedSession, _args: Any, done: Done) -> None:
+    def run(session: SimulatedSession, _args: Any, _done: Done) -> Reply:
         branch = session.branch
         if branch is None:
-            session.fail(done, XA_STATE, in_state("NON-EXISTING"))
-        elif branch.state != before:
-            session.refuse_in_branch(branch, done)
-        elif branch.xid != xid:
-            session.refuse(done, XA_UNKNOWN)
-        else:
-            branch.state = after
-            session.ok(done)
+            return refused_in("NON-EXISTING")
+        if branch.state != before:
+            return refused_in(branch.state)
+        if branch.xid != xid:
+            return refused(XA_UNKNOWN)
+        branch.state = after
+        return Reply()
 
     return run
 
@@ -264,23 +243,21 @@ def _xa_step(match: re.Match[str], before: str, after: str) -> Control:
 def _xa_commit(match: re.Match[str]) -> Control:
     xid, needed = (match["gtrid"], match["bqual"] or ""), "IDLE" if match["phase"] else "PREPARED"
 
-    def run(session: SimulatedSession, _args: Any, done: Done) -> None:
+    def run(session: SimulatedSession, _args: Any, _done: Done) -> Reply:
         own = session.branch
         if own is not None and own.xid == xid and own.state == "ROLLBACK ONLY":
             session.roll_back()
-            session.refuse(done, XA_DEADLOCK)
-            return
-        branch = _branch_to_end(session, xid, done, own_states=(needed,))
-        if branch is None:
-            return
+            return refused(XA_DEADLOCK)
+        branch = _branch_to_end(session, xid, own_states=(needed,))
+        if isinstance(branch, Reply):
+            return branch
         server = session.server
-        if branch.transaction.wrote and server.read_only and not session.is_root:
-            session.refuse(done, READ_ONLY)
-            return
+        if branch.transaction.changes and server.read_only and not session.is_root:
+            return refused(READ_ONLY)
         if branch is session.branch:
             session.branch = session.transaction = None
         server.publish(session, branch.transaction)
-        session.ok(done)
+        return Reply()
 
     return run
 
@@ -288,45 +265,42 @@ def _xa_commit(match: re.Match[str]) -> Control:
 def _xa_roll_back(match: re.Match[str]) -> Control:
     xid = match["gtrid"], match["bqual"] or ""
 
-    def run(session: SimulatedSession, _args: Any, done: Done) -> None:
-        branch = _branch_to_end(session, xid, done, own_states=("IDLE", "PREPARED", "ROLLBACK ONLY"))
-        if branch is None:
-            return
+    def run(session: SimulatedSession, _args: Any, _done: Done) -> Reply:
+        branch = _branch_to_end(session, xid, own_states=("IDLE", "PREPARED", "ROLLBACK ONLY"))
+        if isinstance(branch, Reply):
+            return branch
         if branch is session.branch:
             session.branch = session.transaction = None
         session.server.end_transaction(branch.transaction)
-        session.ok(done)
+        return Reply()
 
     return run
 
 
 def _branch_to_end(
-    session: SimulatedSession, xid: tuple[str, str], done: Done, *, own_states: tuple[str, ...]
-) -> Branch | None:
-    """The session's branch in one of `own_states`, or a prepared one without owner; None: sent an error."""
+    session: SimulatedSession, xid: tuple[str, str], *, own_states: tuple[str, ...]
+) -> Branch | Reply:
+    """The session's branch in one of `own_states`, or a prepared one without owner; else the error."""
     own = session.branch
     if own is not None and own.xid == xid:
         if own.state in own_states:
             return own
-        session.refuse_in_branch(own, done)
-        return None
+        return refused_in(own.state)
     if own is not None or session.transaction is not None or not session.autocommit:
-        session.refuse(done, XA_OUTSIDE)
-        return None
+        return refused(XA_OUTSIDE)
     branch = session.server.branches.get(xid)
     if branch is None or branch.owner is not None:
-        session.refuse(done, XA_UNKNOWN)
-        return None
+        return refused(XA_UNKNOWN)
     return branch
 
 
-def _xa_recover(session: SimulatedSession, _args: Any, done: Done) -> None:
+def _xa_recover(session: SimulatedSession, _args: Any, _done: Done) -> Reply:
     rows: list[tuple[Any, ...]] = [
         (1, len(gtrid), len(bqual), gtrid + bqual)
         for (gtrid, bqual), branch in session.server.branches.items()
         if branch.state == "PREPARED"
     ]
-    session.ok(done, rows)
+    return Reply(rows)
 
 
 def _plain(control: Control) -> Callable[[re.Match[str]], Control]:
@@ -340,11 +314,11 @@ _SOURCES: Final[tuple[tuple[str, Callable[[re.Match[str]], Control]], ...]] = (
     (r"BEGIN|START TRANSACTION", _plain(_begin)),
     (r"SET AUTOCOMMIT = ([01])", _set_autocommit),
     (r"SET SESSION .*", _set_session),
-    (r"SET NAMES .*", _plain(lambda session, _, done: session.ok(done))),
+    (r"SET NAMES .*", _plain(lambda *_: Reply())),
     (r"SELECT GET_LOCK\(%s, %s\)", _get_lock),
     (r"SELECT IS_USED_LOCK\(%s\)", _plain(_is_used_lock)),
     (r"SELECT RELEASE_LOCK\(%s\)", _plain(_release_lock)),
-    (r"SELECT CONNECTION_ID\(\)", _plain(lambda session, _, done: session.ok(done, [(session.number,)]))),
+    (r"SELECT CONNECTION_ID\(\)", _plain(lambda session, *_: Reply([(session.number,)]))),
     (r"KILL (?:(CONNECTION|QUERY) )?(\d+)", _kill),
     (r"SHOW GLOBAL STATUS WHERE Variable_name IN \('Connections', .*\)", _plain(_status)),
     (r"FLUSH STATUS", _plain(_flush_status)),
@@ -360,7 +334,7 @@ _SOURCES: Final[tuple[tuple[str, Callable[[re.Match[str]], Control]], ...]] = (
 _PATTERNS: Final = tuple((re.compile(source, re.IGNORECASE), make) for source, make in _SOURCES)
 
 
-def _select(session: SimulatedSession, sql: str, args: Any, done: Done) -> None:
+def _select(sql: str, session: SimulatedSession, args: Any, done: Done) -> Reply | None:
     """Execute a user's SELECT. Raises `UnknownStatement` for a statement of the harness's own code."""
     begins = sql.lstrip().lower()
     is_select = begins.startswith(("select", "with"))
@@ -368,24 +342,21 @@ def _select(session: SimulatedSession, sql: str, args: Any, done: Done) -> None:
         raise UnknownStatement(sql)
     if not is_select:
         message = f"at level sim a lookup's statements are executed by SQLite, and only SELECTs: {sql}"
-        session.fail(done, SYNTAX, message)
-        return
+        return Reply(code=SYNTAX, message=message)
     server = session.server
     if server.customers_holder not in (None, session):
         _wait_for_customers(session, sql, args, done)
-        return
+        return None
     if sql in {QUERY, QUERY_OF_PARTS}:
-        look_up(session, args, done)
-        return
+        return look_up(session, args)
     try:
         rows, slept_ms = server.tables.customers.select(sql, args)
     except StatementFailed as error:
-        session.fail(done, error.code, error.message)
-        return
+        return Reply(code=error.code, message=error.message)
     if session.transaction is None and not session.autocommit:
         session.transaction = Transaction(server.tables)
     server.slept += server.slow_ms > 0
-    session.slept(sql, Reply(rows=rows, affected=len(rows), more_ms=slept_ms + server.slow_ms), done)
+    return session.slept(sql, Reply(rows, more_ms=slept_ms + server.slow_ms))
 
 
 def _wait_for_customers(session: SimulatedSession, sql: str, args: Any, done: Done) -> None:
@@ -403,6 +374,8 @@ def _wait_for_customers(session: SimulatedSession, sql: str, args: Any, done: Do
         if session.running is running:
             running.end_wait = None
             session.stop(running)
-            _select(session, sql, args, done)
+            reply = _select(sql, session, args, done)
+            if reply is not None:
+                session.answer(done, reply)
 
     waiting.append(go_on)

@@ -47,9 +47,11 @@ class Actor:
         """The exception that ended the actor, if any."""
         self._run = run
         self._ended = ended
-        self._due: Due | None = None
-        self._missed = False
-        self._greenlet = greenlet(self._live, parent=hub.main)
+        # The hub's own.
+        self.due: Due | None = None
+        self.missed = False
+        """A turn came while it was paused."""
+        self.greenlet = greenlet(self._live, parent=hub.main)
 
     def _live(self) -> None:
         try:
@@ -64,11 +66,11 @@ class Actor:
 
     def begins(self, at_ms: int) -> None:
         """Hub only: schedule the actor's first turn."""
-        self._due = self.hub.at(at_ms, self)
+        self.due = self.hub.at(at_ms, self)
 
     @property
     def is_current(self) -> bool:
-        return getcurrent() is self._greenlet
+        return self.hub.current is self
 
     def wait(self, until_ms: int | None) -> None:
         """Suspend the actor until `until_ms` or `wake` (None: only `wake`). Raises `Killed` after a kill."""
@@ -78,7 +80,7 @@ class Actor:
         if until_ms is not None:
             if not self.paused and hub.skip_to(until_ms):
                 return
-            self._due = hub.at(until_ms, self)
+            self.due = hub.at(until_ms, self)
         hub.rest()
 
     def sleep_until(self, instant_ms: int) -> None:
@@ -88,17 +90,11 @@ class Actor:
 
     def wake(self) -> None:
         """Schedule the actor's next turn at this instant, if it waits."""
-        if self.alive and getcurrent() is not self._greenlet:
-            self._forget()
-            self._due = self.hub.at(self.hub.now_ms, self)
-
-    def go_on(self) -> None:
-        """Hub only: switch to the actor's greenlet, or note the missed turn if the actor is paused."""
-        self._due = None
-        if self.paused:
-            self._missed = True
-        elif self.alive and not self.killed:
-            self._greenlet.switch()
+        hub = self.hub
+        if self.alive and hub.current is not self:
+            if self.due is not None:
+                self.due[3] = None
+            self.due = hub.at(hub.now_ms, self)
 
     def pause(self) -> None:
         """Give the actor no turns until `resume` (SIGSTOP, a long stop of the process)."""
@@ -107,8 +103,8 @@ class Actor:
     def resume(self) -> None:
         """End a pause; a turn missed during the pause takes place now."""
         self.paused = False
-        if self._missed:
-            self._missed = False
+        if self.missed:
+            self.missed = False
             self.wake()
 
     def kill(self) -> None:
@@ -118,23 +114,25 @@ class Actor:
         self.killed = True
         if self.dying is not None:
             self.dying()
-        current = getcurrent()
-        if current is self._greenlet and not self.hub.in_callback:
+        hub = self.hub
+        if hub.current is self and not hub.in_callback:
             raise Killed
-        if current is not self.hub.main:
-            self.hub.at(self.hub.now_ms, self.kill)
+        if hub.current is not None:
+            hub.at(hub.now_ms, self.kill)
             return
         self._forget()
-        if self._greenlet:
-            self._greenlet.throw(Killed)
+        if self.greenlet:
+            hub.current = self
+            self.greenlet.throw(Killed)
+            hub.current = None
         else:  # the greenlet has not started
             self.alive = False
             self._ended(self)
 
     def _forget(self) -> None:
-        if self._due is not None:
-            self._due[3] = None
-            self._due = None
+        if self.due is not None:
+            self.due[3] = None
+            self.due = None
 
 
 class Hub:
@@ -152,6 +150,8 @@ class Hub:
         self._numbers = 0
         self._actors: list[Actor] = []
         self.main = getcurrent()
+        self.current: Actor | None = None
+        """The actor whose greenlet runs; None: the hub's."""
         self.ended_by: Callable[[], str | None] | None = None
         """Asked now and then: why the run is ended from outside (Ctrl-C, the command's budget); None: it goes on."""
         self.outside: str | None = None
@@ -232,7 +232,13 @@ class Hub:
                 break
             self.now_ms = due[0]
             if type(target) is Actor:
-                target.go_on()
+                target.due = None
+                if target.paused:
+                    target.missed = True
+                elif target.alive and not target.killed:
+                    self.current = target
+                    target.greenlet.switch()
+                    self.current = None
                 continue
             try:
                 target()

@@ -18,7 +18,7 @@ from harness.database.endpoint import QUERY
 from harness.database.simulated.hub import Due, Hub
 from harness.database.simulated.replies import LOST_CONNECTION, REFUSED, ConnectRefused
 from harness.database.simulated.server import Reply, SimulatedServer, SimulatedSession
-from harness.database.simulated.wire import SimulatedPacket, WireRequest, packets, statement_of
+from harness.database.simulated.wire import SimulatedPacket, WireRequest, kinds_of, packets, statement_of
 from harness.system.choices import Draw
 
 _NETWORK_MS_MAX = 1
@@ -55,26 +55,12 @@ class SimulatedConnection:
 
 
 class Alarm(Protocol):
-    """Calls back at an instant, in the hub or in the event loop of the flight's client."""
+    """Calls back at an instant: the hub, or the event loop of the flight's client."""
 
-    def set(self, instant_ms: int, callback: Callable[[], None]) -> Any:
-        """Schedule `callback`; the alarm, for `drop`."""
+    def at(self, instant_ms: int, callback: Callable[[], None], /) -> Any:
+        """Schedule `callback`; what is scheduled, for `cancel`."""
 
-    def drop(self, alarm: Any) -> None:
-        """Cancel `alarm`."""
-
-
-class HubAlarm:
-    """Calls back from the hub: for a blocking client."""
-
-    def __init__(self, hub: Hub) -> None:
-        self._hub = hub
-
-    def set(self, instant_ms: int, callback: Callable[[], None]) -> Due:
-        return self._hub.at(instant_ms, callback)
-
-    def drop(self, alarm: Due) -> None:
-        self._hub.cancel(alarm)
+    def cancel(self, due: Any, /) -> None: ...
 
 
 def _heard(flight: Flight) -> None:
@@ -113,6 +99,8 @@ class Flight(Struct, eq=False):
     """When the client receives the reply or `doom`; None: no reply is in flight."""
     timer: Any = None
     arrival: Due | None = None
+    waits: bool = False
+    """Its statement waits in the server, whose reply will set `due_ms`."""
     over: bool = False
     held: bool = False
     """The request is held in transit, or by a server that does not read."""
@@ -126,6 +114,11 @@ class Flight(Struct, eq=False):
     def is_handshake(self) -> bool:
         """Whether the flight is a new connection's handshake, without a statement."""
         return not self.sql
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The message kinds by which a fault selects it."""
+        return kinds_of(self.sql)
 
     @property
     def statement(self) -> WireRequest:
@@ -214,7 +207,7 @@ class SimulatedLink:
         session = connection.session
         if session is None:
             return
-        if any(getattr(fault, "swallows_requests", False) for fault in self.faults):
+        if self.faults and any(getattr(fault, "swallows_requests", False) for fault in self.faults):
             self._stranded.append(session)
         else:
             connection.session = None
@@ -222,64 +215,51 @@ class SimulatedLink:
 
     # ------------------------------------------------------------------------------------------- flights
 
-    def send(self, flight: Flight) -> None:
-        """Send the request; without faults the reply is due after both latencies and the server's work."""
-        self._leave(flight)
-        for fault in self.faults:
-            fault.on_message(self, flight)
-        self._depart(flight)
+    def send(self, flight: Flight, *, blocks: bool = False) -> None:
+        """Send the request; without faults the reply is due after both latencies and the server's work.
 
-    def round_trip(self, flight: Flight) -> None:
-        """`send` for a blocking client; schedules no events if nothing else is due until the flight ends."""
-        self._leave(flight)
-        hub = self.hub
-        if self.faults or not hub.skip_to(flight.arrive_ms):
-            for fault in self.faults:
-                fault.on_message(self, flight)
-            self._depart(flight)
-            return
-        flight.departed = True
-        hub.in_callback = True
-        try:
-            self._serve(flight)
-        finally:
-            hub.in_callback = False
-        if flight.over:
-            return
-        due_ms, limit_ms = flight.due_ms, flight.limit_ms
-        if (
-            not self.faults
-            and due_ms is not None
-            and flight.doom is None
-            and flight.timer is None
-            and (limit_ms is None or due_ms <= flight.sent_ms + limit_ms)
-            and hub.skip_to(due_ms)
-        ):
-            flight.connection.fresh = False
-            self._end(flight)
-        else:
-            self.aim(flight)
-
-    def _leave(self, flight: Flight) -> None:
-        """Register the flight, with its times as they are without faults."""
-        bits, now_ms = self.draw.bits, self.hub.now_ms
-        flight.sent_ms = now_ms
-        way_ms = bits(1) * _NETWORK_MS_MAX
-        if flight.connection.fresh:
-            way_ms += _HANDSHAKE_MS
-        flight.arrive_ms = arrive_ms = now_ms + way_ms
+        `blocks`: the client's actor waits until then, so if nothing else is due meanwhile the flight ends here.
+        """
+        bits, hub, connection = self.draw.bits, self.hub, flight.connection
+        flight.sent_ms = now_ms = hub.now_ms
+        arrive_ms = now_ms + bits(1) * _NETWORK_MS_MAX
+        if connection.fresh:
+            arrive_ms += _HANDSHAKE_MS
+        flight.arrive_ms = arrive_ms
         flight.due_ms = arrive_ms + bits(1) * _NETWORK_MS_MAX
         self.flights[flight] = None
-        flight.connection.flight = flight
-
-    def _depart(self, flight: Flight) -> None:
-        """Schedule the request's arrival and the client's alarm, after the faults have changed the flight."""
+        connection.flight = flight
+        if blocks and not self.faults and hub.skip_to(arrive_ms):
+            flight.departed = True
+            hub.in_callback = True
+            try:
+                self._serve(flight)
+            finally:
+                hub.in_callback = False
+            if flight.over:
+                return
+            due_ms, limit_ms = flight.due_ms, flight.limit_ms
+            if (
+                due_ms is not None
+                and flight.doom is None
+                and flight.timer is None
+                and (limit_ms is None or due_ms <= now_ms + limit_ms)
+                and hub.skip_to(due_ms)
+            ):
+                connection.fresh = False
+                connection.flight = None
+                flight.over = True
+                del self.flights[flight]
+            else:
+                self.aim(flight)
+            return
+        for fault in self.faults:
+            fault.on_message(self, flight)
         flight.departed = True
         if flight.works and flight.doom != REFUSED and not flight.held:
-            session = flight.connection.session
             server = self.server
-            at_once = server.looks_up_at_once and server.tables.customers.never_changes
-            if flight.sql == QUERY and session is not None and at_once:
+            at_once = server.customers_holder is None and server.tables.customers.never_changes
+            if flight.sql == QUERY and connection.session is not None and at_once:
                 self._serve(flight)  # before it arrives: the table does not change; saves an event
             else:
                 self.arrives(flight)
@@ -299,35 +279,34 @@ class SimulatedLink:
     def _serve(self, flight: Flight) -> None:
         """The server executes the request; its statement may have to wait for a lock."""
         flight.served = True
-        connection = flight.connection
-        if flight.is_handshake:
+        session = flight.connection.session
+        if not flight.sql:
             self._greet(flight)
             return
-        session = connection.session
         if session is None or not session.alive:  # the server ended the session meanwhile
             self.doom_at(flight, self.hub.now_ms, LOST_CONNECTION)
             return
-        since_ms = self.hub.now_ms
+        since_ms, due_ms = self.hub.now_ms, flight.due_ms
         if since_ms < flight.arrive_ms:  # noqa: PLR1730 - hot path, as in `Hub.at`
             since_ms = flight.arrive_ms
-        back_ms = 0 if flight.due_ms is None or flight.due_ms < since_ms else flight.due_ms - since_ms
-        waits = True
-
-        def done(reply: Reply) -> None:
-            nonlocal waits
+        back_ms = 0 if due_ms is None or due_ms < since_ms else due_ms - since_ms
+        late = partial(self._answered, flight, back_ms)
+        reply = session.execute(flight.sql, flight.args, late, many=flight.many)
+        if reply is not None:
             flight.reply, flight.code, flight.message = reply, reply.code, reply.message
             flight.succeeded = reply.code is None
-            if not waits or reply.more_ms:
-                self._answer(flight, reply, back_ms, later=not waits)
-            waits = False
+            if reply.more_ms and not flight.over and flight.due_ms is not None:
+                flight.due_ms += reply.more_ms
+        elif flight.reply is None:
+            flight.waits, flight.due_ms = True, None
 
-        if flight.many:
-            session.execute_many(flight.sql, flight.args, done)
-        else:
-            session.execute(flight.sql, flight.args, done)
-        if waits:
-            waits = False
-            flight.due_ms = None
+    def _answered(self, flight: Flight, back_ms: int, reply: Reply) -> None:
+        """The server answers a statement that has waited for a lock, or that a deadlock ended at once."""
+        flight.reply, flight.code, flight.message = reply, reply.code, reply.message
+        flight.succeeded = reply.code is None
+        if flight.waits and not flight.over and flight.doom is None and not flight.kept:
+            flight.due_ms = self.hub.now_ms + back_ms + reply.more_ms
+            self.aim(flight)
 
     def _greet(self, flight: Flight) -> None:
         connection = flight.connection
@@ -355,29 +334,18 @@ class SimulatedLink:
             flight.due_ms = self.hub.now_ms
             self.aim(flight)
 
-    def _answer(self, flight: Flight, reply: Reply, back_ms: int, *, later: bool) -> None:
-        """Set `due_ms` for the server's reply; `later`: the statement waited, the reply leaves only now."""
-        if flight.over:
-            return
-        if later:
-            if flight.doom is None and not flight.kept:
-                flight.due_ms = self.hub.now_ms + back_ms + reply.more_ms
-                self.aim(flight)
-        elif flight.due_ms is not None:
-            flight.due_ms += reply.more_ms
-
     def aim(self, flight: Flight) -> None:
         """(Re)set the alarm of `flight` to `due_ms`, or to its client's timeout if that comes first."""
         if flight.timer is not None:
-            flight.alarm.drop(flight.timer)
+            flight.alarm.cancel(flight.timer)
             flight.timer = None
         due_ms = flight.due_ms
         limit_ms = None if flight.limit_ms is None else flight.sent_ms + flight.limit_ms
         if due_ms is not None and (limit_ms is None or due_ms <= limit_ms):
-            flight.timer = flight.alarm.set(due_ms, partial(self._land, flight))
+            flight.timer = flight.alarm.at(due_ms, partial(self._land, flight))
         elif limit_ms is not None:
             code = REFUSED if flight.is_handshake else LOST_CONNECTION
-            flight.timer = flight.alarm.set(limit_ms, partial(self.fail, flight, code))
+            flight.timer = flight.alarm.at(limit_ms, partial(self.fail, flight, code))
 
     def holds(self, flight: Flight) -> tuple[int, int] | None:
         """Suspend a flight until `goes_on`; ms left to arrival and reply. None, no effect: not `is_sound`."""
@@ -450,7 +418,8 @@ class SimulatedLink:
     def _end(self, flight: Flight) -> None:
         flight.over = True
         flight.timer = None  # breaks a reference cycle, so that the flight is freed at once
-        self._forget_arrival(flight)
+        if flight.arrival is not None:
+            self._forget_arrival(flight)
         del self.flights[flight]
         flight.connection.flight = None
         landed, flight.landed = flight.landed, _heard  # breaks the cycle through the waiting client
@@ -463,7 +432,7 @@ class SimulatedLink:
         flight.over = True
         self.flights.pop(flight, None)
         if flight.timer is not None:
-            flight.alarm.drop(flight.timer)
+            flight.alarm.cancel(flight.timer)
             flight.timer = None  # breaks a reference cycle, as in `_end`
         session = flight.connection.session
         if flight.arrival is not None:

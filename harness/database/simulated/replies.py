@@ -56,7 +56,10 @@ MESSAGES: Mapping[int, str] = MappingProxyType(
 
 
 class Reply(Struct, gc=False):
-    """The reply to one statement. `more_ms`: delay by the statement's SLEEP and the server's `slow_ms`."""
+    """The reply to one statement: the rows of a query, the number of rows that a write affected, or an error.
+
+    `more_ms`: delay by the statement's SLEEP and the server's `slow_ms`.
+    """
 
     rows: list[tuple[Any, ...]] | None = None
     affected: int = 0
@@ -73,9 +76,10 @@ def refused(code: int) -> Reply:
     return Reply(code=code, message=MESSAGES[code])
 
 
-def in_state(state: str) -> str:
-    """The message of error 1399 for a branch in `state`."""
-    return f"XAER_RMFAIL: The command cannot be executed when global transaction is in the  {state} state"
+def refused_in(state: str) -> Reply:
+    """Error 1399: an XA branch in this state does not allow the statement."""
+    message = f"XAER_RMFAIL: The command cannot be executed when global transaction is in the  {state} state"
+    return Reply(code=XA_STATE, message=message)
 
 
 class UnknownStatement(Exception):

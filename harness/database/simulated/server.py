@@ -35,13 +35,12 @@ from harness.database.simulated.replies import (
     SILENT,
     TOO_LONG,
     TOO_MANY,
-    XA_STATE,
     ConnectRefused,
     Done,
     Reply,
     UnknownStatement,
-    in_state,
     refused,
+    refused_in,
 )
 from harness.database.simulated.statements import STATEMENTS, TableStatement
 from harness.database.simulated.tables import (
@@ -132,10 +131,6 @@ class SimulatedServer:
         self.ready: list[Callable[[], None]] = []
         """Continuations of statements that got a lock; `settle` runs them after the releasing statement."""
         self._is_settling = False
-
-    @property
-    def looks_up_at_once(self) -> bool:
-        return self.customers_holder is None
 
     # Sessions
 
@@ -238,16 +233,17 @@ class SimulatedServer:
 
     def publish(self, session: SimulatedSession, transaction: Transaction) -> None:
         """Commits: publishes the writes, calls `on_commit`, passes the locks on to waiting transactions."""
-        if transaction.wrote:
+        if transaction.changes:
             self._on_commit(session, self.tables.publish(transaction))
         self.end_transaction(transaction)
 
     def end_transaction(self, transaction: Transaction) -> None:
         """Releases the row locks of `transaction` and forgets its XA branch."""
-        self.owners.pop(transaction, None)
+        if transaction in self.owners:
+            del self.owners[transaction]
         self.row_locks.release_all(transaction)
-        for xid, branch in list(self.branches.items()):
-            if branch.transaction is transaction:
+        if self.branches:
+            for xid in [xid for xid, branch in self.branches.items() if branch.transaction is transaction]:
                 del self.branches[xid]
 
     def settle(self) -> None:
@@ -272,7 +268,7 @@ class _Running(Struct, eq=False):
     due: Due | None = None
     statement: TableStatement | None = None
     args: Any = None
-    keys: list[Hashable] = []
+    keys: Sequence[Hashable] = ()
     taken: int = 0
 
 
@@ -308,20 +304,39 @@ class SimulatedSession:
 
     # Calls from the client's side
 
-    def execute(self, sql: str, args: Sequence[Any] | None, done: Done) -> None:
-        """Calls `done` before it returns, or later in virtual time. Raises `UnknownStatement`."""
-        server = self.server
-        if sql == QUERY and server.looks_up_at_once and args is not None and self.packet_bytes_max is None:
-            look_up(self, args, done)
-            return
-        self._execute(sql, args, done)
+    def execute(
+        self, sql: str, args: Sequence[Any] | None, done: Done, *, many: bool = False
+    ) -> Reply | None:
+        """The reply. None: the statement waits, and `done(reply)` gets its reply later.
 
-    def execute_many(self, sql: str, rows: Sequence[Sequence[Any]], done: Done) -> None:
-        """An INSERT of many rows as one statement: all rows or none."""
-        statement = STATEMENTS.get(sql)
-        if statement is None or not statement.many:
-            raise UnknownStatement(f"{sql} (with many rows)")
-        self._execute(sql, rows, done, many=True)
+        `many`: `args` are the rows of one INSERT, of which all are inserted or none. Raises `UnknownStatement`.
+        """
+        server = self.server
+        reply: Reply | None
+        if sql == QUERY and server.customers_holder is None and args and self.packet_bytes_max is None:
+            reply = look_up(self, args)
+        else:
+            assert self.alive, "a session that has ended executes nothing"
+            assert self.running is None, "a session executes one statement at a time"
+            if self.packet_bytes_max is not None and bytes_of(sql, args) > self.packet_bytes_max:
+                self.end()
+                if self.on_end is not None:
+                    self.on_end(PACKET)
+                return refused(PACKET)
+            statement = STATEMENTS.get(sql)
+            if many and (statement is None or not statement.many):
+                raise UnknownStatement(f"{sql} (with many rows)")
+            if statement is None:
+                reply = server.executor(sql)(self, args, done)
+            else:
+                reply = self._begin(sql, statement, [args] if statement.many and not many else args, done)
+        if reply is not None and self.alive:
+            self._silent_since_ms = server.hub.now_ms + reply.more_ms
+            if self.silence_ms is not None and self._silence_due is None:
+                self._watch_silence()
+        if server.ready:
+            server.settle()
+        return reply
 
     def abandon(self) -> None:
         """The client stopped waiting: its running statement ends without an answer, the session stays."""
@@ -363,8 +378,7 @@ class SimulatedSession:
         """Ends the running statement with `reply`; returns whether one ran. The transaction stays open."""
         running = self.running
         if running is not None:
-            self.stop(running)
-            self._answer(running.done, reply)
+            self.wait_ended(running, reply)
             return True
         if self.server.hub.now_ms >= self._asleep_until_ms:
             return False
@@ -383,85 +397,65 @@ class SimulatedSession:
 
     # Executing
 
-    def slept(self, sql: str, reply: Reply, done: Done) -> None:
-        """Answers after the SLEEP of `reply.more_ms`, which max_statement_time limits (1969)."""
-        now_ms = self.server.hub.now_ms
+    def slept(self, sql: str, reply: Reply) -> Reply:
+        """The reply after a SLEEP of `reply.more_ms`, which max_statement_time limits (1969)."""
         if self.statement_ms is not None and reply.more_ms > self.statement_ms:
             reply = refused(TOO_LONG)
             reply.more_ms = self.statement_ms
         if reply.more_ms:
-            self._asleep_until_ms = now_ms + reply.more_ms
+            self._asleep_until_ms = self.server.hub.now_ms + reply.more_ms
             self._asleep_sql = sql
-        self._silent_since_ms = now_ms + reply.more_ms
-        if self._silence_due is None and self.silence_ms is not None:
-            self._watch_silence()
-        done(reply)
+        return reply
 
-    def _execute(self, sql: str, args: Any, done: Done, *, many: bool = False) -> None:
-        assert self.alive, "a session that has ended executes nothing"
-        assert self.running is None, "a session executes one statement at a time"
-        server = self.server
-        if self.packet_bytes_max is not None and bytes_of(sql, args) > self.packet_bytes_max:
-            done(refused(PACKET))
-            self.end()
-            if self.on_end is not None:
-                self.on_end(PACKET)
-            return
-        statement = STATEMENTS.get(sql)
-        if statement is not None:
-            self._begin(sql, statement, args if many or not statement.many else [args], done)
-        else:
-            server.executor(sql)(self, args, done)
-        server.settle()
-
-    def _begin(self, sql: str, statement: TableStatement, args: Any, done: Done) -> None:
-        """Refuses a statement of `STATEMENTS`, or starts to take its row locks."""
+    def _begin(self, sql: str, statement: TableStatement, args: Any, done: Done) -> Reply | None:
+        """Refuses a statement of `STATEMENTS`, or takes its row locks and executes it; None: it waits for one."""
         server = self.server
         if self.branch is not None and self.branch.state != "ACTIVE":
-            self.refuse_in_branch(self.branch, done)
-            return
+            return refused_in(self.branch.state)
         if statement.writes and server.read_only and not self.is_root:
-            self.refuse(done, READ_ONLY)
-            return
-        if self.transaction is None:
-            self.transaction = Transaction(server.tables)
+            return refused(READ_ONLY)
+        transaction = self.transaction
+        if transaction is None:
+            transaction = self.transaction = Transaction(server.tables)
         if statement.grows and server.disk_full:
             self._end_statement()
-            self.refuse(done, FULL)
-            return
+            return refused(FULL)
         if statement.deadlocks and server.deadlocks_to_make and not self.is_root:
             server.deadlocks_to_make -= 1
             self._be_victim()
-            self.refuse(done, DEADLOCK)
-            return
-        keys = list(statement.locks(server.tables, args)) if statement.locks is not None else []
-        self.running = _Running(sql=sql, done=done, statement=statement, args=args, keys=keys)
-        self._advance(self.running)
+            return refused(DEADLOCK)
+        if statement.locks is not None:
+            keys = statement.locks(server.tables, args)
+            for taken, key in enumerate(keys):
+                if not server.row_locks.take(transaction, key):
+                    self.running = _Running(sql, done, statement=statement, args=args, keys=keys, taken=taken)
+                    self._wait_for_row(self.running, transaction, key)
+                    return None
+        return self._run(statement, transaction, args)
 
     def _advance(self, running: _Running) -> None:
-        """Takes the remaining row locks, then executes the statement."""
+        """Takes the remaining row locks of a statement that has waited, then executes it."""
         if self.running is not running:
             return  # the statement got the lock and was ended at the same instant
         transaction = self.transaction
         assert transaction is not None, "a statement on tables has a transaction"
+        assert running.statement is not None, "only statements on tables take row locks"
         for key in running.keys[running.taken :]:
             if not self.server.row_locks.take(transaction, key):
                 self._wait_for_row(running, transaction, key)
                 return
             running.taken += 1
         self.running = None
-        assert running.statement is not None, "only statements on tables take row locks"
+        self.answer(running.done, self._run(running.statement, transaction, running.args))
+
+    def _run(self, statement: TableStatement, transaction: Transaction, args: Any) -> Reply:
         try:
-            result = running.statement.run(self.server.tables, transaction, running.args)
+            reply = statement.run(self.server.tables, transaction, args)
         except StatementFailed as error:
             self._end_statement()
-            self.fail(running.done, error.code, error.message)
-            return
+            return Reply(code=error.code, message=error.message)
         code = self.commit() if self.autocommit and self._is_alone else None
-        if code is not None:
-            self.refuse(running.done, code)
-            return
-        self._answer(running.done, Reply(rows=result.rows, affected=result.affected))
+        return reply if code is None else refused(code)
 
     @property
     def _is_alone(self) -> bool:
@@ -498,7 +492,7 @@ class SimulatedSession:
         running.due = None
         self.stop(running)
         self._end_statement()
-        self.refuse(running.done, LOCK_WAIT)
+        self.answer(running.done, refused(LOCK_WAIT))
         self.server.settle()
 
     def lose_deadlock(self) -> None:
@@ -507,7 +501,7 @@ class SimulatedSession:
         assert running is not None, "a victim waits"
         self.stop(running)
         self._be_victim()
-        self.server.ready.append(partial(self.refuse, running.done, DEADLOCK))
+        self.server.ready.append(partial(self.answer, running.done, refused(DEADLOCK)))
 
     def _be_victim(self) -> None:
         branch = self.branch
@@ -551,7 +545,7 @@ class SimulatedSession:
         """Answers the statement, unless it has ended already."""
         if self.running is running:
             self.stop(running)
-            self._answer(running.done, reply)
+            self.answer(running.done, reply)
 
     # Ends of transactions
 
@@ -561,7 +555,7 @@ class SimulatedSession:
         if transaction is None:
             return None
         server = self.server
-        if transaction.wrote and server.read_only and not self.is_root:
+        if transaction.changes and server.read_only and not self.is_root:
             self.roll_back()
             return READ_ONLY
         self.transaction = None
@@ -576,23 +570,10 @@ class SimulatedSession:
 
     # Answers
 
-    def ok(self, done: Done, rows: list[tuple[Any, ...]] | None = None) -> None:
-        self._answer(done, Reply(rows=rows, affected=0 if rows is None else len(rows)))
-
-    def fail(self, done: Done, code: int, message: str) -> None:
-        self._answer(done, Reply(code=code, message=message))
-
-    def refuse(self, done: Done, code: int) -> None:
-        """Answers error `code` with the server's message."""
-        self._answer(done, refused(code))
-
-    def refuse_in_branch(self, branch: Branch, done: Done) -> None:
-        """Answers 1399: the state of the XA branch does not allow the statement."""
-        self.fail(done, XA_STATE, in_state(branch.state))
-
-    def _answer(self, done: Done, reply: Reply) -> None:
-        self._silent_since_ms = self.server.hub.now_ms
-        if self._silence_due is None and self.silence_ms is not None:
+    def answer(self, done: Done, reply: Reply) -> None:
+        """Gives the reply of a statement that has waited."""
+        self._silent_since_ms = self.server.hub.now_ms + reply.more_ms
+        if self.silence_ms is not None and self._silence_due is None:
             self._watch_silence()
         done(reply)
 
@@ -616,10 +597,10 @@ class SimulatedSession:
             self.be_ended(SILENT)
 
 
-def look_up(session: SimulatedSession, args: Sequence[Any], done: Done) -> None:
+def look_up(session: SimulatedSession, args: Sequence[Any]) -> Reply:
     """Executes the reference lookup (`QUERY`, `QUERY_OF_PARTS`): the hot path of level sim, a few microseconds."""
     filler, nonce, seconds, *parts = args
-    key = parts[0] if len(parts) == 1 else tuple(parts)
+    key = tuple(parts) if parts[1:] else parts[0]
     server = session.server
     slept_ms = round(float(seconds) * _MS) + server.slow_ms
     server.slept += server.slow_ms > 0
@@ -629,20 +610,20 @@ def look_up(session: SimulatedSession, args: Sequence[Any], done: Done) -> None:
         try:
             customers.refuse_renamed()
         except StatementFailed as error:
-            done(Reply(code=error.code, message=error.message))
-            return
+            return Reply(code=error.code, message=error.message)
     transaction = session.transaction
     if transaction is None and not session.autocommit:
         transaction = session.transaction = Transaction(server.tables)
     found, version = customers.read(key, view=None if transaction is None else transaction.changes_seen())
     rows: list[tuple[Any, ...]]
-    customers.read_versions[version] += version > 0
+    if version:
+        customers.read_versions[version] += 1
     if not found:
         rows = [(None, None, None, nonce, 0, dots, None)]
     else:
         rows = [(*row, nonce, 0, dots, version) for row in found]
-    session.slept(QUERY, Reply(rows, len(rows), None, "", slept_ms), done)
+    return session.slept(QUERY, Reply(rows, more_ms=slept_ms))
 
 
-Control = Callable[[SimulatedSession, Any, Done], None]
-"""Executes a statement that is not in `STATEMENTS`."""
+Control = Callable[[SimulatedSession, Any, Done], Reply | None]
+"""Executes a statement that is not in `STATEMENTS`; as `SimulatedSession.execute`."""

@@ -7,7 +7,7 @@ first takes its row locks, in order, and then takes effect at one instant, compl
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from harness.database.epoch import INSERT_DEAD_LETTER, INSERT_OUTPUT
+from harness.database.simulated.replies import Reply
 from harness.database.simulated.tables import (
     OutputChange,
     OutputRow,
@@ -31,21 +32,14 @@ Key = Hashable
 _Args = Sequence[Any]
 
 
-class Result(Struct, frozen=True):
-    """The result of one statement: the rows of a query, or the number of rows that a write affected."""
-
-    rows: list[tuple[Any, ...]] | None = None
-    affected: int = 0
-
-
 class TableStatement(Struct, frozen=True, kw_only=True):
     """A statement whose `run(tables, transaction, args)` is called once all `locks(tables, args)` are held.
 
     `run` may raise `StatementFailed`. `many`: `args` is a list of rows, even for a single row.
     """
 
-    run: Callable[[SimulatedTables, Transaction, Any], Result]
-    locks: Callable[[SimulatedTables, Any], Iterable[Key]] | None = None
+    run: Callable[[SimulatedTables, Transaction, Any], Reply]
+    locks: Callable[[SimulatedTables, Any], Sequence[Key]] | None = None
     writes: bool = False
     """Refused while the server is read-only; also for a locking read, as MariaDB refuses it too."""
     grows: bool = False
@@ -55,21 +49,17 @@ class TableStatement(Struct, frozen=True, kw_only=True):
     many: bool = False
 
 
-def _rows(rows: list[tuple[Any, ...]]) -> Result:
-    return Result(rows=rows, affected=len(rows))
-
-
-def _begin_of(row: tuple[Any, ...] | None, columns: int) -> Result:
+def _begin_of(row: tuple[Any, ...] | None, columns: int) -> Reply:
     """The first columns of the row; no row if there is none."""
-    return _rows([] if row is None else [row[:columns]])
+    return Reply([] if row is None else [row[:columns]])
 
 
-def _insert(transaction: Transaction, table: SimulatedTable, key: Any, row: tuple[Any, ...]) -> Result:
+def _insert(transaction: Transaction, table: SimulatedTable, key: Any, row: tuple[Any, ...]) -> Reply:
     if transaction.read_newest(table, key) is not None:
         entry = "-".join(map(str, key)) if isinstance(key, tuple) else key
         raise StatementFailed(DUPLICATE, f"Duplicate entry '{entry}' for key 'PRIMARY'")
     transaction.write(table, key, row)
-    return Result(affected=1)
+    return Reply(affected=1)
 
 
 # fence
@@ -83,30 +73,30 @@ def _all_fences(tables: SimulatedTables, _args: _Args) -> list[Key]:
     return [("fence", subtask) for subtask in tables.fence.sorted_keys()]
 
 
-def _raise_token(tables: SimulatedTables, transaction: Transaction, args: _Args) -> Result:
+def _raise_token(tables: SimulatedTables, transaction: Transaction, args: _Args) -> Reply:
     now_ms, subtask = args
     row = transaction.read_newest(tables.fence, subtask)
     if row is None:
-        return Result()
+        return Reply()
     token, origin_ms, _ended = row
     transaction.write(tables.fence, subtask, (token + 1, now_ms if origin_ms is None else origin_ms, 0))
-    return Result(affected=1)
+    return Reply(affected=1)
 
 
-def _end_subtask(tables: SimulatedTables, transaction: Transaction, args: _Args) -> Result:
+def _end_subtask(tables: SimulatedTables, transaction: Transaction, args: _Args) -> Reply:
     row = transaction.read_newest(tables.fence, args[0])
     if row is None or row[2] == 1:
-        return Result()
+        return Reply()
     transaction.write(tables.fence, args[0], (row[0], row[1], 1))
-    return Result(affected=1)
+    return Reply(affected=1)
 
 
-def _fence_off_ended(tables: SimulatedTables, transaction: Transaction, args: _Args) -> Result:
+def _fence_off_ended(tables: SimulatedTables, transaction: Transaction, args: _Args) -> Reply:
     row = transaction.read_newest(tables.fence, args[0])
     if row is None:
-        return Result()
+        return Reply()
     transaction.write(tables.fence, args[0], (row[0] + 1, row[1], 1))
-    return Result(affected=1)
+    return Reply(affected=1)
 
 
 # epoch
@@ -128,12 +118,12 @@ def _newest_of(tables: SimulatedTables, transaction: Transaction, subtask: int) 
     return newest
 
 
-def _delete_epoch(tables: SimulatedTables, transaction: Transaction, args: _Args) -> Result:
+def _delete_epoch(tables: SimulatedTables, transaction: Transaction, args: _Args) -> Reply:
     key = (args[0], args[1])
     if transaction.read_newest(tables.epoch, key) is None:
-        return Result()
+        return Reply()
     transaction.write(tables.epoch, key, None)
-    return Result(affected=1)
+    return Reply(affected=1)
 
 
 # output and dead_letter
@@ -150,7 +140,7 @@ def _insert_rows(table: Literal["output", "dead_letter"], *, keeps_known: bool =
     def locks(tables: SimulatedTables, rows: Sequence[_Args]) -> list[Key]:
         return [(table, *key_of(tables, row)) for row in rows] if tables.keyed else []
 
-    def insert(tables: SimulatedTables, transaction: Transaction, rows: Sequence[_Args]) -> Result:
+    def insert(tables: SimulatedTables, transaction: Transaction, rows: Sequence[_Args]) -> Reply:
         fresh: dict[tuple[Any, ...], None] = {}
         for row in rows if tables.keyed else ():
             key = key_of(tables, row)
@@ -159,15 +149,15 @@ def _insert_rows(table: Literal["output", "dead_letter"], *, keeps_known: bool =
             fresh[key] = None
         for row in rows:
             write(transaction, row)
-        return Result(affected=len(rows))
+        return Reply(affected=len(rows))
 
-    def insert_unknown(tables: SimulatedTables, transaction: Transaction, rows: Sequence[_Args]) -> Result:
+    def insert_unknown(tables: SimulatedTables, transaction: Transaction, rows: Sequence[_Args]) -> Reply:
         affected = 0
         for row in rows:
             if not (tables.keyed and has(transaction, key_of(tables, row))):
                 write(transaction, row)
                 affected += 1
-        return Result(affected=affected)
+        return Reply(affected=affected)
 
     run = insert_unknown if keeps_known else insert
     return TableStatement(run=run, locks=locks, writes=True, grows=True, many=True)
@@ -175,7 +165,7 @@ def _insert_rows(table: Literal["output", "dead_letter"], *, keeps_known: bool =
 
 def _overwrite_output(
     tables: SimulatedTables, transaction: Transaction, rows: Sequence[_Args], *, v: str | None
-) -> Result:
+) -> Reply:
     """Inserts rows; one whose key exists gets `v`, or (None) the value of the new row."""
     for row in rows:
         key, value = tuple(row[:3]), row[3] if v is None else v
@@ -187,7 +177,7 @@ def _overwrite_output(
             transaction.change_outputs(_valued(key, value))
         elif not own:
             transaction.write_output(row)
-    return Result(affected=len(rows))
+    return Reply(affected=len(rows))
 
 
 def _valued(key: tuple[Any, ...], value: str) -> OutputChange:
@@ -197,43 +187,43 @@ def _valued(key: tuple[Any, ...], value: str) -> OutputChange:
 def _delete_output(goes: Callable[[OutputRow, int], bool]) -> TableStatement:
     """A DELETE of the rows of a subtask (first argument) that `goes` chooses by the second argument."""
 
-    def run(_tables: SimulatedTables, transaction: Transaction, args: _Args) -> Result:
+    def run(_tables: SimulatedTables, transaction: Transaction, args: _Args) -> Reply:
         subtask, bound = args
         transaction.change_outputs(lambda row: None if row.subtask == subtask and goes(row, bound) else row)
-        return Result()
+        return Reply()
 
     return TableStatement(run=run, writes=True)
 
 
-def _delete_dead_letters(_tables: SimulatedTables, transaction: Transaction, args: _Args) -> Result:
+def _delete_dead_letters(_tables: SimulatedTables, transaction: Transaction, args: _Args) -> Reply:
     transaction.changes += 1
     transaction.letters_before = (args[0], args[1])
-    return Result()
+    return Reply()
 
 
 # ack and completed
 
 
-def _replace_ack(tables: SimulatedTables, transaction: Transaction, args: _Args) -> Result:
+def _replace_ack(tables: SimulatedTables, transaction: Transaction, args: _Args) -> Reply:
     subtask, epoch, token, file = args
     before = transaction.read_newest(tables.ack, (subtask, epoch))
     transaction.write(tables.ack, (subtask, epoch), (token, file))
-    return Result(affected=1 if before in (None, (token, file)) else 2)
+    return Reply(affected=1 if before in (None, (token, file)) else 2)
 
 
-def _parts(tables: SimulatedTables, transaction: Transaction, args: _Args) -> Result:
+def _parts(tables: SimulatedTables, transaction: Transaction, args: _Args) -> Reply:
     subtask, limit = args
     parts = [
         (key[1], *row)
         for key, row in reversed(transaction.scan(tables.ack))
         if key[0] == subtask and transaction.read(tables.completed, key[1]) is not None
     ]
-    return _rows(parts[:limit])
+    return Reply(parts[:limit])
 
 
-def _acks_up_to(tables: SimulatedTables, transaction: Transaction, args: _Args) -> Result:
+def _acks_up_to(tables: SimulatedTables, transaction: Transaction, args: _Args) -> Reply:
     subtask, restored = args
-    return _rows(
+    return Reply(
         [
             (key[1], row[0])
             for key, row in transaction.scan(tables.ack)
@@ -242,15 +232,15 @@ def _acks_up_to(tables: SimulatedTables, transaction: Transaction, args: _Args) 
     )
 
 
-def _acks_to_decide(tables: SimulatedTables, transaction: Transaction, _args: _Args) -> Result:
+def _acks_to_decide(tables: SimulatedTables, transaction: Transaction, _args: _Args) -> Reply:
     def read() -> list[tuple[Any, ...]]:
         newest = _newest_completed_of(tables, transaction)
         found = [(key[1], key[0], row[0]) for key, row in transaction.scan(tables.ack) if key[1] > newest]
         return sorted(found)
 
-    if not transaction.reads_newest(tables.ack, tables.completed):
-        return _rows(read())
-    return _rows(tables.ack.remembered(("to decide", tables.completed.changed), read))
+    if not (transaction.reads_newest(tables.ack) and transaction.reads_newest(tables.completed)):
+        return Reply(read())
+    return Reply(tables.ack.remembered(("to decide", tables.completed.changed), read))
 
 
 def _newest_completed_of(tables: SimulatedTables, transaction: Transaction) -> int:
@@ -271,10 +261,10 @@ def _stored(row: OutputRow) -> tuple[Any, ...]:
 
 
 def _read(table: str, rows: Callable[[Transaction], list[tuple[Any, ...]]]) -> TableStatement:
-    def run(tables: SimulatedTables, transaction: Transaction, _args: _Args) -> Result:
+    def run(tables: SimulatedTables, transaction: Transaction, _args: _Args) -> Reply:
         if table in tables.unreadable:
             raise StatementFailed(1146, f"Table '{table}' doesn't exist")
-        return _rows(rows(transaction))
+        return Reply(rows(transaction))
 
     return TableStatement(run=run)
 
@@ -321,12 +311,12 @@ STATEMENTS: Mapping[str, TableStatement] = MappingProxyType(
             writes=True,
         ),
         "SELECT subtask, token, ended FROM fence ORDER BY subtask": TableStatement(
-            run=lambda tables, transaction, _: _rows(
+            run=lambda tables, transaction, _: Reply(
                 [(key, row[0], row[2]) for key, row in transaction.scan(tables.fence)]
             )
         ),
         "SELECT subtask, token, ended FROM fence ORDER BY subtask FOR UPDATE": TableStatement(
-            run=lambda tables, transaction, _: _rows(
+            run=lambda tables, transaction, _: Reply(
                 [
                     (key, row[0], row[2])
                     for key in tables.fence.sorted_keys()
@@ -337,12 +327,12 @@ STATEMENTS: Mapping[str, TableStatement] = MappingProxyType(
             writes=True,
         ),
         "SELECT subtask FROM fence FOR UPDATE": TableStatement(
-            run=lambda tables, *_: _rows([(key,) for key in tables.fence.sorted_keys()]),
+            run=lambda tables, *_: Reply([(key,) for key in tables.fence.sorted_keys()]),
             locks=_all_fences,
             writes=True,
         ),
         "SELECT subtask FROM fence ORDER BY subtask LIMIT %s FOR UPDATE": TableStatement(
-            run=lambda tables, _, args: _rows([(key,) for key in tables.fence.sorted_keys()[: args[0]]]),
+            run=lambda tables, _, args: Reply([(key,) for key in tables.fence.sorted_keys()[: args[0]]]),
             locks=lambda tables, args: _all_fences(tables, args)[: args[0]],
             writes=True,
         ),
@@ -351,7 +341,7 @@ STATEMENTS: Mapping[str, TableStatement] = MappingProxyType(
         ),
         "SELECT epoch, pos, elements FROM epoch WHERE subtask = %s ORDER BY epoch DESC LIMIT 1": (
             TableStatement(
-                run=lambda tables, transaction, args: _rows(
+                run=lambda tables, transaction, args: Reply(
                     [
                         (epoch, pos, elements)
                         for epoch, _, pos, elements in _newest_of(tables, transaction, args[0])
@@ -360,7 +350,7 @@ STATEMENTS: Mapping[str, TableStatement] = MappingProxyType(
             )
         ),
         "SELECT COALESCE(MAX(epoch), 0) FROM epoch WHERE subtask = %s": TableStatement(
-            run=lambda tables, transaction, args: _rows(
+            run=lambda tables, transaction, args: Reply(
                 [row[:1] for row in _newest_of(tables, transaction, args[0])] or [(0,)]
             )
         ),
@@ -415,7 +405,7 @@ STATEMENTS: Mapping[str, TableStatement] = MappingProxyType(
             run=_acks_to_decide
         ),
         "SELECT COALESCE(MAX(epoch), 0) FROM completed": TableStatement(
-            run=lambda tables, transaction, _: _rows([(_newest_completed_of(tables, transaction),)])
+            run=lambda tables, transaction, _: Reply([(_newest_completed_of(tables, transaction),)])
         ),
         "INSERT INTO completed (epoch) VALUES (%s)": TableStatement(
             run=lambda tables, transaction, args: _insert(transaction, tables.completed, args[0], ()),
@@ -435,12 +425,12 @@ STATEMENTS: Mapping[str, TableStatement] = MappingProxyType(
             ],
         ),
         "SELECT subtask, epoch, token FROM epoch ORDER BY subtask, epoch": TableStatement(
-            run=lambda tables, transaction, _: _rows(
+            run=lambda tables, transaction, _: Reply(
                 [(*key, row[0]) for key, row in transaction.scan(tables.epoch)]
             )
         ),
         "SELECT epoch FROM completed ORDER BY epoch": TableStatement(
-            run=lambda tables, transaction, _: _rows(
+            run=lambda tables, transaction, _: Reply(
                 [(key,) for key, _ in transaction.scan(tables.completed)]
             )
         ),
@@ -457,7 +447,7 @@ STATEMENTS: Mapping[str, TableStatement] = MappingProxyType(
             ],
         ),
         _COUNTING["epochs"]: TableStatement(
-            run=lambda tables, transaction, _: _rows([(len(transaction.scan(tables.epoch)),)])
+            run=lambda tables, transaction, _: Reply([(len(transaction.scan(tables.epoch)),)])
         ),
         _COUNTING["dead_letters"]: _read(
             "dead_letter", lambda transaction: [(len(transaction.read_dead_letters()),)]

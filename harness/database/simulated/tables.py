@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 from msgspec import Struct
@@ -103,7 +103,7 @@ class Customers:
             for number, rows, version in self._before.get(key, ()):
                 if number > view:
                     return rows, version
-        return self.by_key.get(key), self.versions.get(key, 0)
+        return self.by_key.get(key), self.versions.get(key, 0) if self.versions else 0
 
     def rename(self, what: str | None) -> None:
         """Renames `column` (city) or `table`; None restores the original name."""
@@ -197,15 +197,14 @@ class Locks(Generic[_Owner]):
 
     def take(self, owner: _Owner, key: Hashable) -> bool:
         """Takes the lock if it is free; returns whether `owner` holds it, from now on or from before."""
-        holder = self._holders.get(key)
-        if holder is None:
-            self._give(owner, key)
-            return True
-        return holder is owner
-
-    def _give(self, owner: _Owner, key: Hashable) -> None:
+        if key in self._holders:
+            return self._holders[key] is owner
         self._holders[key] = owner
-        self._held.setdefault(owner, {})[key] = None
+        if owner in self._held:
+            self._held[owner][key] = None
+        else:
+            self._held[owner] = {key: None}
+        return True
 
     def wait(self, owner: _Owner, key: Hashable, granted: Callable[[], None]) -> None:
         """Adds `owner` to the queue of a lock that another owner holds."""
@@ -230,19 +229,20 @@ class Locks(Generic[_Owner]):
         """Passes one lock to the next waiter. Calls its `granted` immediately, so that must be short."""
         del self._holders[key]
         del self._held[owner][key]
-        queue = self._queues.get(key)
-        if queue:
+        if key in self._queues and (queue := self._queues[key]):
             wait = queue.pop(0)
             del self.waits[wait.owner]
-            self._give(wait.owner, key)
+            self.take(wait.owner, key)
             wait.granted()
 
     def release_all(self, owner: _Owner) -> None:
         """Removes `owner` from its queue and releases all its locks."""
-        self.leave(owner)
-        for key in list(self._held.get(owner, ())):
-            self.release(owner, key)
-        self._held.pop(owner, None)
+        if owner in self.waits:
+            self.leave(owner)
+        if owner in self._held:
+            for key in list(self._held[owner]):
+                self.release(owner, key)
+            del self._held[owner]
 
 
 def cycle(locks: Locks[_Owner], start: _Owner) -> list[_Owner]:
@@ -296,12 +296,12 @@ class Effects(Struct, frozen=True):
 
     outputs: list[OutputRow]
     dead_letters: list[StoredDeadLetter]
-    epochs: list[tuple[int, int, int]]
+    epochs: list[tuple[int, int, int]] = []
     """(subtask, epoch, token)."""
-    completed: list[int]
-    fences: list[tuple[int, int, int | None, int]]
+    completed: list[int] = []
+    fences: list[tuple[int, int, int | None, int]] = []
     """(subtask, token, origin_ms, ended)."""
-    acks: list[tuple[int, int, int, str]]
+    acks: list[tuple[int, int, int, str]] = []
     """(subtask, epoch, token, file)."""
 
 
@@ -312,33 +312,37 @@ class SimulatedTable:
         self.name = name
         self.changed = 0
         """The number of the last commit that changed the table."""
-        self._versions: dict[Any, list[tuple[int, Row | None]]] = {}
+        self.versions: dict[Any, list[tuple[int, Row | None]]] = {}
+        """Key -> (commit, row) of each version, the oldest first; row None: it was deleted."""
         self._memo: dict[Hashable, tuple[int, Any]] = {}
 
     def put(self, key: Any, row: Row | None, *, commit: int) -> None:
         """Adds a version of a row; None: the row is deleted."""
         self.changed = commit
-        self._versions.setdefault(key, []).append((commit, row))
+        if key in self.versions:
+            self.versions[key].append((commit, row))
+        else:
+            self.versions[key] = [(commit, row)]
 
     def newest(self, key: Any) -> Row | None:
         """The newest committed version of the row, or None."""
-        versions = self._versions.get(key)
-        return versions[-1][1] if versions else None
+        return self.versions[key][-1][1] if key in self.versions else None
 
     def at(self, key: Any, view: int) -> Row | None:
         """The row in the snapshot of commit number `view`, or None."""
-        for commit, row in reversed(self._versions.get(key, ())):
-            if commit <= view:
-                return row
+        if key in self.versions:
+            for commit, row in reversed(self.versions[key]):
+                if commit <= view:
+                    return row
         return None
 
     def committed(self) -> list[Any]:
         """The keys of all rows that exist now, in the order of their first commit."""
-        return [key for key, versions in self._versions.items() if versions[-1][1] is not None]
+        return [key for key, versions in self.versions.items() if versions[-1][1] is not None]
 
     def sorted_keys(self) -> list[Any]:
         """The sorted keys of all rows, deleted ones included."""
-        return sorted(self._versions)
+        return sorted(self.versions)
 
     def remembered(self, what: Hashable, make: Callable[[], Any]) -> Any:
         """`make()`, cached under `what` until the table changes."""
@@ -406,9 +410,6 @@ class SimulatedTables:
     def publish(self, transaction: Transaction) -> Effects:
         """Commits: makes all writes of `transaction` visible at one instant."""
         self.commits = commit = self.commits + 1
-        for table, rows in transaction.pending.items():
-            for key, row in rows.items():
-                table.put(key, row, commit=commit)
         for change in transaction.output_changes:
             changed = [(before, change(before)) for before in self.output]
             self.output = [after for _, after in changed if after is not None]
@@ -435,111 +436,111 @@ class SimulatedTables:
                 self.output_keys[self.output_key((output.subtask, output.id, output.j))] = None
             for letter in dead:
                 self.letter_keys[self.letter_key((letter.subtask, letter.id))] = None
-        return Effects(
-            outputs=outputs,
-            dead_letters=dead,
-            epochs=[(*key, row[0]) for key, row in transaction.written(self.epoch)],
-            completed=[key for key, _ in transaction.written(self.completed)],
-            fences=[(key, *row) for key, row in transaction.written(self.fence)],
-            acks=[(*key, *row) for key, row in transaction.written(self.ack)],
-        )
+        effects = Effects(outputs, dead)
+        for table, rows in transaction.pending.items():
+            for key, row in rows.items():
+                table.put(key, row, commit=commit)
+                if row is not None:
+                    self._note(effects, table, key, row)
+        return effects
+
+    def _note(self, effects: Effects, table: SimulatedTable, key: Any, row: Row) -> None:
+        if table is self.epoch:
+            effects.epochs.append((*key, row[0]))
+        elif table is self.completed:
+            effects.completed.append(key)
+        elif table is self.fence:
+            effects.fences.append((key, *row))
+        else:
+            effects.acks.append((*key, *row))
 
 
-class Transaction:
+class Transaction(Struct, eq=False):
     """The snapshot and the uncommitted writes of one transaction, private until `SimulatedTables.publish`. Mutable."""
 
-    def __init__(self, tables: SimulatedTables) -> None:
-        self._tables = tables
-        self._view: int | None = None
-        self._changes_seen: int | None = None
-        self.is_explicit = False
-        """Whether BEGIN started it: it then stays open after a statement, also in autocommit."""
-        self.pending: dict[SimulatedTable, dict[Any, Row | None]] = {}
-        self.outputs: list[Row] = []
-        self.output_keys: dict[Row, None] = {}
-        self.output_changes: list[OutputChange] = []
-        """The UPDATEs and DELETEs of committed rows of `output`, in their order."""
-        self.dead_letters: list[Row] = []
-        self.letter_keys: dict[Row, None] = {}
-        self.letters_before: tuple[int, int] | None = None
-        """(subtask, token): the letters of this subtask with a lower token are deleted; None: none are."""
-        self.changes = 0
-        """Number of row writes: its weight when a deadlock victim is chosen (the lightest)."""
-
-    @property
-    def wrote(self) -> bool:
-        return bool(self.changes)
-
-    def written(self, table: SimulatedTable) -> Iterator[tuple[Any, Row]]:
-        """(key, row) of the rows of `table` that the transaction wrote and did not delete."""
-        for key, row in self.pending.get(table, {}).items():
-            if row is not None:
-                yield key, row
-
-    def view(self) -> int:
-        """The commit number of its snapshot, fixed by its first consistent read."""
-        if self._view is None:
-            self._view = self._tables.commits
-        return self._view
+    tables: SimulatedTables
+    snapshot: int | None = None
+    """The commit number that its consistent reads see, fixed by the first one."""
+    changes_known: int | None = None
+    is_explicit: bool = False
+    """Whether BEGIN started it: it then stays open after a statement, also in autocommit."""
+    pending: dict[SimulatedTable, dict[Any, Row | None]] = {}
+    outputs: list[Row] = []
+    output_keys: dict[Row, None] = {}
+    output_changes: list[OutputChange] = []
+    """The UPDATEs and DELETEs of committed rows of `output`, in their order."""
+    dead_letters: list[Row] = []
+    letter_keys: dict[Row, None] = {}
+    letters_before: tuple[int, int] | None = None
+    """(subtask, token): the letters of this subtask with a lower token are deleted; None: none are."""
+    changes: int = 0
+    """Number of row writes: its weight when a deadlock victim is chosen (the lightest)."""
 
     def changes_seen(self) -> int:
         """How many changes of `customer` its lookups see, fixed by its first one."""
-        if self._changes_seen is None:
-            self._changes_seen = self._tables.customers.changes
-        return self._changes_seen
+        if self.changes_known is None:
+            self.changes_known = self.tables.customers.changes
+        return self.changes_known
 
     def read(self, table: SimulatedTable, key: Any) -> Row | None:
         """A consistent read of one row."""
-        view = self.view()
-        own = self.pending.get(table)
-        if own is not None and key in own:
-            return own[key]
-        return table.at(key, view)
+        if self.snapshot is None:
+            self.snapshot = self.tables.commits
+        if table in self.pending and key in self.pending[table]:
+            return self.pending[table][key]
+        return table.at(key, self.snapshot)
 
     def read_newest(self, table: SimulatedTable, key: Any) -> Row | None:
         """A locking read of one row; the caller holds the lock."""
-        own = self.pending.get(table)
-        if own is not None and key in own:
-            return own[key]
+        if table in self.pending and key in self.pending[table]:
+            return self.pending[table][key]
         return table.newest(key)
 
     def scan(self, table: SimulatedTable) -> list[tuple[Any, Row]]:
         """A consistent read of all rows, sorted by key."""
-        view = self.view()
+        if self.snapshot is None:
+            self.snapshot = self.tables.commits
         own = self.pending.get(table, {})
-        keys = sorted({**dict.fromkeys(table.sorted_keys()), **dict.fromkeys(own)})
-        rows = [(key, own[key] if key in own else table.at(key, view)) for key in keys]
-        return [(key, row) for key, row in rows if row is not None]
+        found: list[tuple[Any, Row]] = []
+        for key in sorted({**table.versions, **own}):
+            row = own[key] if key in own else table.at(key, self.snapshot)
+            if row is not None:
+                found.append((key, row))
+        return found
 
-    def reads_newest(self, *tables: SimulatedTable) -> bool:
-        """Whether its consistent reads of `tables` see exactly the newest committed rows."""
-        view = self.view()
-        return all(table.changed <= view and table not in self.pending for table in tables)
+    def reads_newest(self, table: SimulatedTable) -> bool:
+        """Whether its consistent reads of `table` see exactly the newest committed rows."""
+        if self.snapshot is None:
+            self.snapshot = self.tables.commits
+        return table.changed <= self.snapshot and table not in self.pending
 
     def write(self, table: SimulatedTable, key: Any, row: Row | None) -> None:
         """Writes a row, or deletes it (None); the caller holds the lock."""
         self.changes += 1
-        self.pending.setdefault(table, {})[key] = row
+        if table in self.pending:
+            self.pending[table][key] = row
+        else:
+            self.pending[table] = {key: row}
 
     def has_output(self, key: Sequence[Any]) -> bool:
         """Whether a row of `output` with this unique key exists, committed or written here."""
-        return tuple(key) in self.output_keys or tuple(key) in self._tables.output_keys
+        return tuple(key) in self.output_keys or tuple(key) in self.tables.output_keys
 
     def has_dead_letter(self, key: Sequence[Any]) -> bool:
         """Whether a row of `dead_letter` with this unique key exists, committed or written here."""
-        return tuple(key) in self.letter_keys or tuple(key) in self._tables.letter_keys
+        return tuple(key) in self.letter_keys or tuple(key) in self.tables.letter_keys
 
     def read_outputs(self) -> list[OutputRow]:
         """The rows of `output`: all committed ones, then its own."""
-        return self._with_own(self._tables.output)
+        return self._with_own(self.tables.output)
 
     def read_audit(self) -> list[OutputRow]:
         """The rows of `audit`: all committed ones, then those of its own outputs."""
-        return self._with_own(self._tables.audit)
+        return self._with_own(self.tables.audit)
 
     def read_dead_letters(self) -> list[StoredDeadLetter]:
         """The rows of `dead_letter`: all committed ones, then its own."""
-        committed = self._tables.dead_letter
+        committed = self.tables.dead_letter
         if not self.dead_letters:
             return committed
         return committed + [
@@ -557,8 +558,8 @@ class Transaction:
         """Inserts a row of `output`, without `seq`."""
         self.changes += 2  # the row of `output` and its copy in `audit`
         self.outputs.append(tuple(row))
-        if self._tables.keyed:
-            self.output_keys[self._tables.output_key(row)] = None
+        if self.tables.keyed:
+            self.output_keys[self.tables.output_key(row)] = None
 
     def change_outputs(self, change: OutputChange) -> None:
         """Updates or deletes rows of `output` when the transaction commits."""
@@ -569,8 +570,8 @@ class Transaction:
         """Inserts a row of `dead_letter`, without `seq`."""
         self.changes += 1
         self.dead_letters.append(tuple(row))
-        if self._tables.keyed:
-            self.letter_keys[self._tables.letter_key(row)] = None
+        if self.tables.keyed:
+            self.letter_keys[self.tables.letter_key(row)] = None
 
 
 class Branch(Struct, eq=False):

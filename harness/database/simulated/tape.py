@@ -80,11 +80,13 @@ class Tape:
 def untold(tape: Tape) -> int:
     """How many events, by the journals' own counts, are not on the tape."""
     missing = passed = 0
-    told: Counter[tuple[int, int]] = Counter()
+    told: dict[tuple[int, int], int] = {}
     for subtask, attempt, made, place in tape.made:
-        events = tape.events[passed:place]
-        told.update((event.s, event.a) for event in events if type(event) in _OF_JOURNALS)  # type: ignore[misc, union-attr]
-        missing += abs(made - told[subtask, attempt])
+        for event in tape.events[passed:place]:
+            if type(event) in _OF_JOURNALS:
+                of = event.s, event.a  # type: ignore[union-attr]
+                told[of] = told[of] + 1 if of in told else 1
+        missing += abs(made - told.get((subtask, attempt), 0))
         passed = place
     return missing
 
@@ -131,8 +133,8 @@ class MemoryRecorder:
         self._tape = Tape(self._hub)
 
     def event(self, kind: type[AttemptEvent], **fields: Any) -> None:
-        held = _HOLDS_VALUES.get(kind)
-        if held is not None:
+        if kind in _HOLDS_VALUES:
+            held = _HOLDS_VALUES[kind]
             value = fields[held]
             if type(value) not in _SCALARS:
                 fields[held] = _kept(value)

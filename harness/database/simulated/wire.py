@@ -15,10 +15,8 @@ from msgspec import Struct
 
 
 class WireRequest(Struct, frozen=True):
-    """One request and its reply. `kinds`: message kinds by which a fault selects it, as in the proxy."""
+    """One request and its reply."""
 
-    kinds: tuple[str, ...]
-    text: str
     asks: int
     """Bytes of the request."""
     answers: tuple[int, ...]
@@ -39,7 +37,7 @@ _END: Final = 9
 _COUNT: Final = 5
 _ROW: Final = 64
 
-_HANDSHAKE: Final = WireRequest(("handshake",), "", 96, (82, *_OK))
+_HANDSHAKE: Final = WireRequest(96, (82, *_OK))
 """The server's greeting comes first; the request is the client's response to the greeting."""
 
 _COMMIT: Final = re.compile(r"(xa )?commit\b")
@@ -52,11 +50,16 @@ def statement_of(sql: str, args: Sequence[Any], *, many: bool, row_bytes: int) -
     """The wire form of `sql` with `args` (`many`: the rows of one INSERT). Empty `sql`: the handshake."""
     if not sql:
         return _HANDSHAKE
-    kinds, columns = _form(sql)
+    _, columns = _form(sql)
     rows = args if many else [args]
     asks = 5 + len(sql) + sum(len(str(value)) + 4 for row in rows for value in row)
     answers = (_COUNT, *([_COLUMN] * columns), _END, _ROW + row_bytes, _END) if columns else _OK
-    return WireRequest(kinds, sql, asks, answers)
+    return WireRequest(asks, answers)
+
+
+def kinds_of(sql: str) -> tuple[str, ...]:
+    """Message kinds by which a fault selects the statement, as in the proxy. Empty `sql`: the handshake."""
+    return _form(sql)[0] if sql else ("handshake",)
 
 
 @lru_cache(maxsize=1024)

@@ -124,7 +124,7 @@ class OnLinks:
         return self._act.evidence()
 
 
-def losses(codes: Counter[str]) -> dict[str, Any]:
+def losses(codes: Mapping[str, int]) -> dict[str, Any]:
     """The evidence of lost connections: how many, and how many by error code; empty if there are none."""
     some = {code: count for code, count in sorted(codes.items()) if count}
     return {"connections_lost": sum(some.values()), "codes": some} if some else {}
@@ -132,7 +132,7 @@ def losses(codes: Counter[str]) -> dict[str, Any]:
 
 def cut_losses(count: int) -> dict[str, Any]:
     """The evidence of so many connections that were cut."""
-    return losses(Counter({str(LOST_CONNECTION): count}))
+    return losses({str(LOST_CONNECTION): count})
 
 
 def meet_all(act: LinkAct, link: SimulatedLink) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def command_of(flight: Flight) -> str:
     """The command of its statement: `handshake`, `commit`, `rollback` or `query`."""
-    return flight.statement.kinds[0]
+    return flight.kinds[0]
 
 
 def moved_bytes(flight: Flight, *, up: bool) -> int:
@@ -42,13 +42,11 @@ class Picks:
 
     def take(self, flight: Flight) -> bool:
         """Whether to act on it; counts it if it matches."""
-        statement = flight.statement
-        if (
-            self._messages.command not in {"any", *statement.kinds}
-            or len(statement.answers) < self._packets_min
-        ):
+        if self._messages.command not in {"any", *flight.kinds}:
             return False
-        if not statement.text.casefold().lstrip().startswith(self._statement):
+        if self._packets_min > 1 and len(flight.statement.answers) < self._packets_min:
+            return False
+        if not flight.sql.casefold().lstrip().startswith(self._statement):
             return False
         self._met += 1
         if self._met < self._messages.nth or self._picked >= self._messages.times:

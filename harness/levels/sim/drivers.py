@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any, Final, Self
+from collections.abc import Sequence
+from typing import Any, Final, Protocol, Self
+
+from msgspec import Struct
 
 from harness.database.simulated.hub import Actor
-from harness.database.simulated.link import Flight, HubAlarm, SimulatedConnection, SimulatedLink
-from harness.database.simulated.replies import LOST_CONNECTION
+from harness.database.simulated.link import Flight, SimulatedConnection, SimulatedLink
+from harness.database.simulated.replies import LOST_CONNECTION, Reply
 from harness.levels.sim.subtask_loop import SubtaskLoop
-from reference_impl.mailbox.loops import Handle
 
 _CONNECT_MS: Final = 3_000
 """The connect timeout of `harness.database.endpoint.connect`."""
@@ -35,30 +36,40 @@ def _raised(flight: Flight) -> SimulatedError:
 # ---------------------------------------------------------------------------------------------- blocking
 
 
+class BlockingClient(Protocol):
+    """Blocking code of level sim: an attempt, or an actor of the harness."""
+
+    @property
+    def actor(self) -> Actor:
+        """The actor that its calls suspend."""
+
+    def catch_up(self) -> None:
+        """Called after each call: sets an attempt's loop to the present time."""
+
+
+class HarnessClient:
+    """An actor of the harness, which has no loop. Mutable: set `actor` before the first call."""
+
+    actor: Actor
+
+    def catch_up(self) -> None: ...
+
+
 class SimulatedDriver:
-    """A `harness.database.driver.Driver` for one actor and link; `catch_up` sets the attempt's loop to now."""
+    """A `harness.database.driver.Driver` for the blocking code of one client."""
 
     errors: tuple[type[Exception], ...] = (SimulatedError, OSError)
     database = DATABASE
 
-    def __init__(
-        self,
-        link: SimulatedLink,
-        *,
-        actor: Callable[[], Actor],
-        catch_up: Callable[[], None] = lambda: None,
-        is_root: bool = False,
-    ) -> None:
+    def __init__(self, link: SimulatedLink, client: BlockingClient, *, is_root: bool = False) -> None:
         self._is_root = is_root
         self._link = link
-        self._actor = actor
-        self._catch_up = catch_up
-        self._alarm = HubAlarm(link.hub)
+        self._client = client
 
     def connect(self, *, statement_s: float) -> _BlockingConnection:
         """Connect and perform the handshake. Raises `SimulatedError`."""
         made = self._link.connect(is_automatic=False, is_root=self._is_root)
-        connection = _BlockingConnection(self, made, limit_ms=round(statement_s * 1000))
+        connection = _BlockingConnection(self._client, made, limit_ms=round(statement_s * 1000))
         try:
             connection.ask("", limit_ms=_CONNECT_MS)
         except BaseException:
@@ -68,26 +79,14 @@ class SimulatedDriver:
 
     def hang_up(self, connection: _BlockingConnection) -> None:
         """Close the connection; a statement in flight is executed now or never."""
-        connection.hang_up()
-
-    def round_trip(self, flight: Flight) -> None:
-        """Send the flight and suspend the actor until the flight has landed."""
-        actor = self._actor()
-        flight.alarm, flight.landed = self._alarm, lambda _: actor.wake()
-        if actor.paused:
-            self._link.send(flight)
-        else:
-            self._link.round_trip(flight)
-        while actor.killed or actor.paused or not flight.over:
-            actor.wait(None)
-        self._catch_up()
+        connection.close()
 
 
 class _BlockingConnection:
     """A connection like PyMySQL's, with autocommit off. Mutable: closed when it is lost, as PyMySQL's is."""
 
-    def __init__(self, driver: SimulatedDriver, connection: SimulatedConnection, *, limit_ms: int) -> None:
-        self._driver = driver
+    def __init__(self, client: BlockingClient, connection: SimulatedConnection, *, limit_ms: int) -> None:
+        self._client = client
         self._connection = connection
         self._limit_ms = limit_ms
         self._flight: Flight | None = None
@@ -96,25 +95,30 @@ class _BlockingConnection:
 
     def ask(
         self, sql: str, args: Sequence[Any] = (), *, many: bool = False, limit_ms: int | None = None
-    ) -> Any:
-        """One round trip; returns the reply. Raises `SimulatedError`."""
+    ) -> Reply | None:
+        """Suspends the actor until the reply has landed. Raises `SimulatedError`."""
         if not self.open:
             raise SimulatedError(_CLOSED, "the connection is closed")
-        if not self._connection.alive:  # cut while idle: the client notices at the first use
+        connection, client = self._connection, self._client
+        if not connection.alive:  # cut while idle: the client notices at the first use
             self.open = False
             raise SimulatedError(LOST_CONNECTION, "lost connection to the simulated server during query")
+        link, actor = connection.link, client.actor
         flight = self._flight = Flight(
-            self._connection,
-            None,  # type: ignore[arg-type]  # set by `round_trip`
-            None,  # type: ignore[arg-type]
+            connection,
+            link.hub,
+            lambda _: actor.wake(),
             sql=sql,
             args=args,
             many=many,
             limit_ms=limit_ms or self._limit_ms,
         )
-        self._driver.round_trip(flight)
+        link.send(flight, blocks=not actor.paused)
+        while actor.killed or actor.paused or not flight.over:
+            actor.wait(None)
+        client.catch_up()
         if flight.code is not None:
-            self.open = self._connection.alive  # the flight may have ended the connection
+            self.open = connection.alive  # the flight may have ended the connection
             raise _raised(flight)
         return flight.reply
 
@@ -135,9 +139,6 @@ class _BlockingConnection:
 
     def close(self) -> None:
         """Close the connection; takes no virtual time."""
-        self._driver.hang_up(self)
-
-    def hang_up(self) -> None:
         self.open = False
         link = self._connection.link
         if self._flight is not None and not self._flight.over:
@@ -145,25 +146,21 @@ class _BlockingConnection:
         link.close(self._connection)
 
 
-class _BlockingCursor:
+class _BlockingCursor(Struct, eq=False):
     """A cursor like PyMySQL's. Mutable: holds the rows of its last statement."""
 
-    def __init__(self, connection: _BlockingConnection) -> None:
-        self.connection = connection
-        self._rows: list[tuple[Any, ...]] = []
-        self._next = 0
+    connection: _BlockingConnection
+    _rows: list[tuple[Any, ...]] = []
+    _next: int = 0
 
-    def execute(self, sql: str, args: Sequence[Any] = ()) -> int:
+    def execute(self, sql: str, args: Sequence[Any] = (), *, many: bool = False) -> None:
         """Execute the statement. Raises `SimulatedError`."""
-        return self._take(self.connection.ask(sql, args))
-
-    def executemany(self, sql: str, rows: Sequence[Sequence[Any]]) -> int:
-        """Send all rows in one statement, as PyMySQL does for an INSERT."""
-        return self._take(self.connection.ask(sql, rows, many=True))
-
-    def _take(self, reply: Any) -> int:
+        reply = self.connection.ask(sql, args, many=many)
         self._rows, self._next = ([] if reply is None else reply.rows or []), 0
-        return len(self._rows)
+
+    def executemany(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Send all rows in one statement, as PyMySQL does for an INSERT."""
+        self.execute(sql, rows, many=True)
 
     def fetchone(self) -> tuple[Any, ...] | None:
         """The next row, or None."""
@@ -187,22 +184,6 @@ class _BlockingCursor:
 # ----------------------------------------------------------------------------------------------- awaited
 
 
-class _LoopAlarm:
-    """Runs callbacks on an attempt's event loop, for clients whose tasks await a reply."""
-
-    def __init__(self, loop: SubtaskLoop) -> None:
-        self._loop = loop
-
-    def set(self, instant_ms: int, callback: Callable[[], None]) -> Handle:
-        """See `Alarm`. Also wakes the loop, which may wait for a later timer."""
-        handle = self._loop.call_at_ms(instant_ms, callback)
-        self._loop.look_again()
-        return handle
-
-    def drop(self, alarm: Handle) -> None:
-        alarm.gone = True
-
-
 class AsyncSimulatedDriver:
     """A `harness.database.driver.AsyncDriver` for one attempt's loop and link."""
 
@@ -211,7 +192,6 @@ class AsyncSimulatedDriver:
     def __init__(self, link: SimulatedLink, *, loop: SubtaskLoop) -> None:
         self._link = link
         self.loop = loop
-        self.alarm = _LoopAlarm(loop)
 
     def connection(self) -> _AsyncConnection:
         """A connection that is not open yet."""
@@ -263,13 +243,14 @@ class _AsyncConnection:
         connection = self._connection
         if connection is None or not connection.alive:
             raise SimulatedError(LOST_CONNECTION, "lost connection to the simulated server during query")
-        reads = self._reader = self._driver.loop.create_future()
+        reads = self._reader = asyncio.Future(loop=self._driver.loop)
         if self._flight is None or self._flight.over:
             self._send(connection, sql, args)
         else:
             self._unsent.append((sql, args))
         if self._unread:
-            self._tell(self._unread.popleft())
+            reads.set_result(self._unread.popleft())
+            self._reader = None
         try:
             flight = await reads
         except asyncio.CancelledError:
@@ -280,20 +261,17 @@ class _AsyncConnection:
         return [] if flight.reply is None else flight.reply.rows or []
 
     def _send(self, connection: SimulatedConnection, sql: str, args: Sequence[Any]) -> None:
-        flight = self._flight = Flight(connection, self._driver.alarm, self._landed, sql=sql, args=args)
+        flight = self._flight = Flight(connection, self._driver.loop, self._landed, sql=sql, args=args)
         self._link.send(flight)
 
     def _landed(self, flight: Flight) -> None:
-        self._tell(flight)
-        if self._unsent and flight.connection.alive:
-            self._send(flight.connection, *self._unsent.popleft())
-
-    def _tell(self, flight: Flight) -> None:
         reads, self._reader = self._reader, None
         if reads is None:
             self._unread.append(flight)
         elif not reads.done():
             reads.set_result(flight)
+        if self._unsent and flight.connection.alive:
+            self._send(flight.connection, *self._unsent.popleft())
 
     def cursor(self) -> _AsyncCursor:
         """A cursor for `async with`."""
@@ -314,15 +292,12 @@ class _AsyncConnection:
             self._link.close(self._connection)
 
 
-class _AsyncCursor:
+class _AsyncCursor(Struct, eq=False):
     """A cursor like asyncmy's: one statement at a time. Mutable: holds its rows."""
 
-    __slots__ = ("_connection", "_next", "_rows")
-
-    def __init__(self, connection: _AsyncConnection) -> None:
-        self._connection = connection
-        self._rows: list[tuple[Any, ...]] = []
-        self._next = 0
+    _connection: _AsyncConnection
+    _rows: list[tuple[Any, ...]] = []
+    _next: int = 0
 
     async def __aenter__(self) -> Self:
         return self

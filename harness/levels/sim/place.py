@@ -21,7 +21,7 @@ from harness.faults.parts.triggers import Phase
 from harness.faults.simulated.act import RunningAttempt, SimulatedRun
 from harness.history.causes import cause_of
 from harness.history.journal import Journal
-from harness.levels.sim.drivers import AsyncSimulatedDriver, SimulatedDriver
+from harness.levels.sim.drivers import AsyncSimulatedDriver, BlockingClient, SimulatedDriver
 from harness.levels.sim.own_modules import ModulesOfRun
 from harness.levels.sim.subtask_loop import SubtaskLoop
 from harness.scenario.moments import Awaited, Moments, due
@@ -41,20 +41,19 @@ if TYPE_CHECKING:
 
 
 class SimulatedClock:
-    """A `Clock` of virtual time; after a pause `catch_up` sets the attempt's loop to the hub's time."""
+    """A `Clock` of virtual time for the blocking code of one client."""
 
-    def __init__(self, hub: Hub, *, actor: Callable[[], Actor], catch_up: Callable[[], None]) -> None:
+    def __init__(self, hub: Hub, client: BlockingClient) -> None:
         self._hub = hub
-        self._actor = actor
-        self._catch_up = catch_up
+        self._client = client
 
     def now_us(self) -> int:
         return self._hub.now_ms * 1000
 
     def pause(self, seconds: float) -> None:
         """Rounded to whole milliseconds, at least one."""
-        self._actor().sleep_until(self._hub.now_ms + max(1, round(seconds * 1000)))
-        self._catch_up()
+        self._client.actor.sleep_until(self._hub.now_ms + max(1, round(seconds * 1000)))
+        self._client.catch_up()
 
 
 _NO_PROCESS: Final = ProcessIdentity(pid=0, started=0)
@@ -132,9 +131,9 @@ class SimulatedPlace:
     def __init__(self, run: _HostingRun, attempt: SimulatedAttempt) -> None:
         self._run = run
         self._attempt = attempt
-        self.clock = SimulatedClock(run.hub, actor=lambda: attempt.actor, catch_up=attempt.catch_up)
+        self.clock = SimulatedClock(run.hub, attempt)
         self.process = _NO_PROCESS
-        self.sink = SimulatedDriver(run.links["sink"], actor=lambda: attempt.actor, catch_up=attempt.catch_up)
+        self.sink = SimulatedDriver(run.links["sink"], attempt)
         self.files: MemoryFiles = run.files[attempt.subtask]
 
     @contextmanager

@@ -40,7 +40,7 @@ from harness.history.event import (
     GiveUp,
     Kill,
 )
-from harness.levels.sim.drivers import SimulatedDriver
+from harness.levels.sim.drivers import HarnessClient, SimulatedDriver
 from harness.levels.sim.own_modules import ModulesOfRun
 from harness.levels.sim.place import Crashes, SimulatedAttempt, SimulatedClock, SimulatedPlace
 from harness.levels.sim.stored import read_tables
@@ -86,7 +86,6 @@ class Simulation:
     _rescaler: Rescaler | None = None
     """None: the run does not rescale."""
     _coordinates: Coordinator | None = None
-    _rescaling_actor: Actor
     refusal: SutError | None = None
     """The rule that the function under test breaks; such a run is not judged."""
 
@@ -145,6 +144,7 @@ class Simulation:
         self._elements: dict[int, LookupSource] = {}
         self._coordinator: Actor | None = None
         self._is_asked = False
+        self._rescaling = HarnessClient()
 
     # --------------------------------------------------------------------------------------------- running
 
@@ -306,7 +306,7 @@ class Simulation:
 
     def _rescale(self, actor: Actor) -> None:
         """The actor that gives the next subtasks their shares, and begins them."""
-        self._rescaling_actor = actor
+        self._rescaling.actor = actor
         assert self._rescaler is not None, "only a run that rescales has such an actor"
         self.plan = self._rescaler.rescale(self.plan, ended=self._ended)
         self._limit_checkpoints()
@@ -319,16 +319,13 @@ class Simulation:
             self.fail(f"the rescale failed: {actor.error}")
 
     def _built_rescaler(self) -> Rescaler:
-        def actor() -> Actor:
-            return self._rescaling_actor
-
         return Rescaler(
             self.scenario,
             variant=self.variant,
-            driver=SimulatedDriver(self.direct, actor=actor, is_root=True),
+            driver=SimulatedDriver(self.direct, self._rescaling, is_root=True),
             files=lambda subtask: self.files[subtask],
             note=self.tape.note,
-            clock=SimulatedClock(self.hub, actor=actor, catch_up=lambda: None),
+            clock=SimulatedClock(self.hub, self._rescaling),
         )
 
     def _limit_checkpoints(self) -> None:
@@ -371,7 +368,9 @@ class Simulation:
 
     def _coordinate(self, actor: Actor) -> None:
         """The coordinator's actor: completes checkpoints after each acknowledgement."""
-        driver = SimulatedDriver(self.direct, actor=lambda: actor, is_root=True)
+        client = HarnessClient()
+        client.actor = actor
+        driver = SimulatedDriver(self.direct, client, is_root=True)
         coordinator: Coordinator = self.variant.coordinator(Coordinator)(driver, note=self.tape.note)
         self._coordinates = coordinator
         self._limit_checkpoints()

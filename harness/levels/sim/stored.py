@@ -40,28 +40,29 @@ def read_tables(tables: SimulatedTables, tape: Tape, *, names: Collection[str] =
 
 def _read_audit(tape: Tape, rows: Sequence[tuple[Any, ...]], values: dict[str, Any]) -> None:
     t = tape.t
-    for seq, subtask, id_, token, _, j, text in rows:
+    for n, (seq, subtask, id_, token, _, j, text) in enumerate(rows, tape.numbered + 1):
         v = _decoded(text, values)
-        tape.add(Effect(n=tape.n, t=t, s=subtask, id=id_, token=token, seq=seq, j=j, v=v))
+        tape.events.append(Effect(n=n, t=t, s=subtask, id=id_, token=token, seq=seq, j=j, v=v))
+    tape.numbered += len(rows)
 
 
 def _read_rows(tape: Tape, table: str, rows: Sequence[tuple[Any, ...]], values: dict[str, Any]) -> None:
     t = tape.t
-    for seq, _, id_, token, epoch, j, text in rows:
-        written = {"seq": seq, "token": token, "c": epoch}
+    for n, (seq, _, id_, token, epoch, j, text) in enumerate(rows, tape.numbered + 1):
         if table == DEAD_LETTERS:
-            tape.add(Row(n=tape.n, t=t, table=table, id=id_, error=text, **written))
+            row = Row(n=n, t=t, table=table, id=id_, seq=seq, token=token, c=epoch, error=text)
         else:
             v = _decoded(text, values)
-            tape.add(Row(n=tape.n, t=t, table=table, id=id_, j=j, v=v, **written))
+            row = Row(n=n, t=t, table=table, id=id_, seq=seq, token=token, c=epoch, j=j, v=v)
+        tape.events.append(row)
+    tape.numbered += len(rows)
 
 
 def _decoded(text: str, values: dict[str, Any]) -> Any:
     """The value stored as `text`; `values` keeps what was decoded, for the audit and the outputs hold the same."""
-    found = values.get(text, _decoded)
-    if found is _decoded:
-        found = values[text] = stored_value(text)
-    return found
+    if text not in values:
+        values[text] = stored_value(text)
+    return values[text]
 
 
 def count_tables(tables: SimulatedTables, *, ordered: bool) -> Mapping[str, int]:

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from contextvars import Context
 from typing import Any
 
-from harness.database.simulated.hub import Actor, Killed
+from harness.database.simulated.hub import Actor, Hub, Killed
 from harness.database.simulated.tape import CALLBACK, TASK, MemoryRecorder
 from harness.levels.sim.own_modules import ModuleCopy
 from reference_impl.mailbox.loops import NS_PER_MS, Handle, VirtualLoop
@@ -54,21 +54,26 @@ class SubtaskLoop(VirtualLoop):
 
     def catch_up(self) -> None:
         """After the actor waited outside of the loop, or in one of its callbacks: take the hub's time and the turn."""
-        self._now_ms = self._actor.hub.now_ms
-        self._take_turn()
-
-    def _take_turn(self) -> None:
-        """Be asyncio's running loop, which was another actor's while this one waited."""
         hub = self._actor.hub
+        self._now_ms = hub.now_ms
         if hub.running is not self:
-            hub.running = self
-            _set_running_loop(self)
-            if self._modules is not None:
-                self._modules.enter()
+            self._take_turn(hub)
 
-    def look_again(self) -> None:
-        """Wake the actor, because a timer was added from outside of the loop."""
+    def _take_turn(self, hub: Hub) -> None:
+        """Be asyncio's running loop, which was another actor's while this one waited."""
+        hub.running = self
+        _set_running_loop(self)
+        if self._modules is not None:
+            self._modules.enter()
+
+    def at(self, instant_ms: int, callback: Callable[[], None], /) -> Handle:
+        """Call back at an instant. Also wakes the loop, which may wait for a later timer."""
+        handle = self._schedule(instant_ms, Handle(callback, (), None))
         self._actor.wake()
+        return handle
+
+    def cancel(self, due: Handle, /) -> None:
+        due.gone = True
 
     def call_soon_threadsafe(  # type: ignore[override]
         self, callback: Callable[..., Any], *args: Any, context: Context | None = None
@@ -97,11 +102,16 @@ class SubtaskLoop(VirtualLoop):
     def _end_tasks(self, tasks: Iterable[asyncio.Task[Any]]) -> None:
         for task in tasks:
             task.cancel()
-        for _ in range(_LAST_TURNS + len(self._ready)):
-            if not self._ready:
-                break
-            with suppress(Killed):  # a callback that waits in a killed attempt ends, and the turn with it
-                self.run_ready()
+        self.catch_up()
+        self._recorder.thread = CALLBACK
+        try:
+            for _ in range(_LAST_TURNS + len(self._ready)):
+                if not self._ready:
+                    break
+                with suppress(Killed):  # a callback that waits in a killed attempt ends, and the turn with it
+                    self.run_ready()
+        finally:
+            self._recorder.thread = TASK
 
     def close(self) -> None:
         """Also closes a loop whose actor was killed inside a turn."""
@@ -109,22 +119,21 @@ class SubtaskLoop(VirtualLoop):
         super().close()
 
     def run_forever(self) -> None:
-        """Does not set asyncio's running loop, which is a system call; `run_ready` does, if it has changed."""
-        self._turn_until_stopped()
+        """Does not set asyncio's running loop, which is a system call; `_turn` does, if it has changed."""
+        self._recorder.thread = CALLBACK
+        try:
+            self._turn_until_stopped()
+        finally:
+            self._recorder.thread = TASK
 
     def _turn(self) -> None:
+        hub, timers = self._actor.hub, self._timers
         if not self._ready and not self._stopping:
             self._actor.wait(self.next_due_ms())
-        self.advance(self._actor.hub.now_ms)
+        self._now_ms = hub.now_ms
+        if timers and timers[0][0] <= hub.now_ms:
+            self.advance(hub.now_ms)
         if self._ready:
+            if hub.running is not self:
+                self._take_turn(hub)
             self.run_ready()
-
-    def run_ready(self) -> None:
-        """Run the ready callbacks; events recorded meanwhile are marked as outside of mail."""
-        self._take_turn()
-        recorder = self._recorder
-        recorder.thread = CALLBACK
-        try:
-            VirtualLoop.run_ready(self)  # not `super()`: this runs at each turn of each attempt
-        finally:
-            recorder.thread = TASK

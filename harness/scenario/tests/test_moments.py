@@ -10,7 +10,7 @@ import pytest
 from harness.faults.parts.triggers import PHASES
 from harness.faults.tests.entries import made
 from harness.history.follower import Progress
-from harness.scenario.moments import Moments, awaited, due, due_us, shown_by
+from harness.scenario.moments import Moments, awaited, due, due_us, instant_ms, shown_by
 from tools.cases import each
 
 
@@ -74,8 +74,9 @@ def test_from_outside_a_phase_has_come_once_the_attempt_has_stopped_there() -> N
 def test_a_time_counts_from_the_first_record() -> None:
     fault = made("cut", link="sink", when={"at": "400ms"})
 
-    assert due_us(fault, Moments(), seed=1, now_us=9) is None
-    assert due_us(fault, Moments(begun_us=5_000), seed=1, now_us=9) == 405_000
+    after_ms = instant_ms(fault, seed=1)
+    assert due_us(awaited(fault), Moments(), after_ms=after_ms, now_us=9) is None
+    assert due_us(awaited(fault), Moments(begun_us=5_000), after_ms=after_ms, now_us=9) == 405_000
 
 
 def test_each_trigger_is_shown_by_a_phase() -> None:

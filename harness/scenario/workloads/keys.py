@@ -53,9 +53,9 @@ def _composite(index: int) -> tuple[str, int]:
 
 def key_of(told: Any) -> Key:
     """The key that JSON holds as `told`: a composite one is a list there."""
-    return tuple(told) if isinstance(told, list) else told
+    return tuple(told) if type(told) is list else told
 
 
 def told_key(key: Key) -> int | str | list[str | int]:
     """The key as a history and JSON hold it."""
-    return list(key) if isinstance(key, tuple) else key
+    return list(key) if type(key) is tuple else key

@@ -140,7 +140,7 @@ class LookupSource:
             return MarkOfTime(timestamp=END_OF_TIME)
         if not self._every:
             return self.records[position]
-        block, place = divmod(position, self._every + 1)
+        block, place = position // (self._every + 1), position % (self._every + 1)
         return (
             MarkOfTime(timestamp=self._marks[block])
             if place == self._every
@@ -176,7 +176,7 @@ class LookupSource:
                 break
             position = max(burst.begin, position - burst.count)
         index = position - position // (self._every + 1) if self._every else position
-        silent_ms = sum(lasts_ms for first, lasts_ms in self._idle if index >= first)
+        silent_ms = sum(lasts_ms for first, lasts_ms in self._idle if index >= first) if self._idle else 0
         return index * 1000 // self._workload.rate + silent_ms
 
 

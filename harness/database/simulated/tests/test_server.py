@@ -64,8 +64,7 @@ class Rig:
     def ask(self, session: SimulatedSession, sql: str, args: Any = ()) -> Reply | None:
         """The answer, if it is given at once."""
         given: list[Reply] = []
-        session.execute(sql, args, given.append)
-        return given[0] if given else None
+        return session.execute(sql, args, given.append) or (given[0] if given else None)
 
     def codes(self) -> list[tuple[int, str, int | None]]:
         return [(at_ms, name, reply.code) for at_ms, name, reply in self.answers]
@@ -138,7 +137,7 @@ def test_two_runs_of_a_script_are_equal(name: str) -> None:
 
 def test_a_commit_tells_what_became_visible_in_the_order_of_commits(rig: Rig) -> None:
     a, b = rig.session(), rig.session()
-    a.execute_many(INSERT_OUTPUT, [(0, 1, 0, "1", 1, 1), (0, 2, 0, "2", 1, 1)], rig.done("a"))
+    a.execute(INSERT_OUTPUT, [(0, 1, 0, "1", 1, 1), (0, 2, 0, "2", 1, 1)], rig.done("a"), many=True)
     rig.ask(b, INSERT_OUTPUT, (1, 7, 0, "7", 1, 4))
     rig.ask(a, EPOCH, (0, 1, 1, 2, "[]"))
 
@@ -365,12 +364,11 @@ def test_a_user_s_write_is_refused_with_a_sentence(rig: Rig) -> None:
     assert "SQLite" in reply.message
 
 
-def test_who_waits_for_a_branch_or_name_that_ends_goes_on_after_its_answer(rig: Rig) -> None:
-    """The COMMIT is answered first, then those who waited, at the same instant."""
+def test_who_waits_for_a_transaction_goes_on_at_the_instant_of_its_commit(rig: Rig) -> None:
     a, b = rig.session(), rig.session()
     rig.ask(a, FENCE, (0,))
     b.execute(FENCE, (0,), rig.done("b"))
 
-    a.execute("COMMIT", (), rig.done("a"))
+    answer = rig.ask(a, "COMMIT")
 
-    assert rig.codes() == [(0, "a", None), (0, "b", None)]
+    assert (code(answer), rig.codes()) == (None, [(0, "b", None)])

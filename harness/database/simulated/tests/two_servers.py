@@ -177,13 +177,16 @@ class _SimulatedPlay:
             done(Reply(code=2006))
             return
         sql, args = _filled(ask, "run", self._numbers)
-        (session.execute_many if ask.many else session.execute)(sql, args, done)
+        reply = session.execute(sql, args, done, many=ask.many)
+        if reply is not None:
+            done(reply)
 
     def _answer(self, name: str) -> Any:
         reply = self._answers.pop(name, None)
         if reply is None:
             return WAITS
-        return _told(self._asked[name], "run", self._numbers, reply.rows, reply.affected, reply.code)
+        affected = reply.affected if reply.rows is None else len(reply.rows)
+        return _told(self._asked[name], "run", self._numbers, reply.rows, affected, reply.code)
 
 
 # Real

@@ -18,7 +18,7 @@ from harness.database.simulated.server import SimulatedServer
 from harness.database.simulated.tables import Customers, Effects, SimulatedTables
 from harness.database.simulated.tape import MemoryRecorder, Tape
 from harness.database.transactions import ErrorClass, class_of, code_of
-from harness.levels.sim.drivers import AsyncSimulatedDriver, SimulatedDriver, SimulatedError
+from harness.levels.sim.drivers import AsyncSimulatedDriver, HarnessClient, SimulatedDriver, SimulatedError
 from harness.levels.sim.subtask_loop import SubtaskLoop, outer_loop_kept
 from harness.system.choices import Draw
 
@@ -63,7 +63,9 @@ class World:
         return [actor.error or end for actor, end in zip(actors, ends, strict=True)]
 
     def driver(self, actor: Actor) -> SimulatedDriver:
-        return SimulatedDriver(self.link, actor=lambda: actor)
+        client = HarnessClient()
+        client.actor = actor
+        return SimulatedDriver(self.link, client)
 
 
 @pytest.fixture

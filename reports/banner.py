@@ -15,8 +15,7 @@ from typing import Final
 
 from harness.history.values import brief, visible
 from harness.history.verdict import Anomaly, InvariantVerdict, Outcome
-from harness.judge.explanation.event_summary import Json
-from harness.judge.explanation.events import element_ids
+from harness.judge.explanation.events import Json, element_ids
 from harness.scenario.outcome import RunOutcome
 from harness.scenario.symptom import GRAVEST, OF_LOOKUP
 from reports.history_view import HistoryView

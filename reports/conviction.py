@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from harness.history.values import brief, visible
-from harness.history.verdict import Anomaly, Explanation, InvariantVerdict, Outcome
-from harness.judge.explanation.explain import ANOMALIES_IN_FULL
+from harness.history.verdict import ANOMALIES_IN_FULL, Anomaly, Explanation, InvariantVerdict, Outcome
 from harness.judge.explanation.text import explanation_lines, rest_of
 from harness.scenario.outcome import RunOutcome
 from reports.history_view import HistoryView, Line

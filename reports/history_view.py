@@ -18,10 +18,8 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from harness.history.values import brief, visible
-from harness.history.verdict import Anomaly, Judgement, Outcome
-from harness.judge.explanation.event_summary import Json
-from harness.judge.explanation.events import describe_event, element_ids
-from harness.judge.explanation.explain import ANOMALIES_IN_FULL
+from harness.history.verdict import ANOMALIES_IN_FULL, Anomaly, Judgement, Outcome
+from harness.judge.explanation.events import Json, describe_event, element_ids
 from reports.outside_view import Key, OutsideView, describe_outside, key_of
 
 

@@ -26,13 +26,20 @@ from harness.cli.history_files import HistoryFile
 from harness.history.convert import convert
 from harness.history.outside import OUTSIDE
 from harness.history.strict_json import integers_of_any_length
-from harness.history.verdict import INVARIANTS, Anomaly, InvariantVerdict, Judgement, Outcome
+from harness.history.verdict import (
+    ANOMALIES_IN_FULL,
+    INVARIANTS,
+    Anomaly,
+    InvariantVerdict,
+    Judgement,
+    Outcome,
+)
 from harness.judge.checkers.invariant import Invariant
 from harness.judge.checkers.judge import Malformed
 from harness.judge.checkers.outside.judge import SEEN_FROM_OUTSIDE, judge_history
 from harness.judge.checkers.registry import CHECKERS
 from harness.judge.checkers.second_opinion import SecondOpinion, second_opinion
-from harness.judge.explanation.explain import ANOMALIES_IN_FULL, explained_file
+from harness.judge.explanation.explain import explained_file
 from harness.judge.explanation.text import anomaly_lines, closing_lines, events_of, rest_of
 from harness.system.clock import monotonic_us
 from harness.system.errors import Exit, HistoryError, UsageError, WorldError

@@ -8,10 +8,11 @@ and is never a verdict; a measure that the history cannot give is replaced by th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
 from harness.system.errors import Exit
 
@@ -154,6 +155,42 @@ class Explanation:
         return {"let": list(self.let), "then": list(self.then)}
 
 
+ANOMALIES_IN_FULL = 10
+"""Anomalies explained for each invariant; further ones are counted by class."""
+Facts = Sequence[str] | Callable[[], Iterable[str]]
+EVENT_OF_FACT = re.compile("\ue000(-?[0-9]+)\ue001")
+
+
+def let(n: int) -> str:
+    """Event `n` in a fact of `Anomaly.then`; the explanation puts the event's name in its place."""
+    return f"\ue000{n}\ue001"
+
+
+def let_all(numbers: Iterable[int]) -> str:
+    """Several events in a fact: `e1, e2 and e3`."""
+    return joined([let(n) for n in numbers])
+
+
+def joined(names: list[str]) -> str:
+    *before, last = names or ["nothing"]
+    return f"{', '.join(before)} and {last}" if before else last
+
+
+def run_finished(events_max: int) -> str:
+    """The fact that the run finished normally, if it did; the explanation adds the first ends of subtasks."""
+    return f"\ue002{events_max}"
+
+
+def is_run_finished(fact: str) -> int | None:
+    """Its `events_max`, if a fact is `run_finished`."""
+    return int(fact[1:]) if fact.startswith("\ue002") else None
+
+
+def sentence(say: str) -> str:
+    """What an anomaly says, as a fact of `Anomaly.then`."""
+    return f"{say[:1].upper()}{say[1:]}."
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anomaly:
     """One violation of an invariant, with a sentence and the numbers (`n`) of the events that show it."""
@@ -175,8 +212,30 @@ class Anomaly:
     """The transaction of a log of changes."""
     start: int | None = None
     """The start of a job seen from outside."""
+    then: Facts = field(default=(), repr=False, compare=False)
+    """The facts from which the contradiction follows, with `let` in place of each event.
+
+    Of the first anomalies of a verdict alone; a checker may leave the work of finding them to `in_full`.
+    """
+    rule: str = field(default="", repr=False, compare=False)
+    """The rule that the facts contradict."""
     explanation: Explanation | None = None
     """Set for the first anomalies of each invariant, once the judgement is explained."""
+
+    def in_full(self) -> Self:
+        """With its facts found; without facts and rule if that fails, since it must not hide the verdict."""
+        if not callable(self.then):
+            return self
+        try:
+            return replace(self, then=tuple(self.then()))
+        except Exception:  # noqa: BLE001
+            return replace(self, then=(), rule="")
+
+    @property
+    def named_events(self) -> set[int]:
+        """The numbers of the events that an explanation names."""
+        facts = (*(() if callable(self.then) else self.then), self.rule)
+        return {*self.events, *(int(n) for fact in facts for n in EVENT_OF_FACT.findall(fact))}
 
     def as_json(self) -> dict[str, Any]:
         named = ("s", "id", "j", "w", "c", "table", "tx", "start")

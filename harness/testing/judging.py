@@ -12,11 +12,11 @@ from pathlib import Path
 
 from harness.history.outside import OUTSIDE
 from harness.history.strict_json import integers_of_any_length
-from harness.history.verdict import Judgement, Outcome
+from harness.history.verdict import ANOMALIES_IN_FULL, Judgement, Outcome
 from harness.judge.canaries.canary import canaries, overlooked
 from harness.judge.checkers.judge import Malformed, judge
 from harness.judge.checkers.outside.judge import SEEN_FROM_OUTSIDE, judge_history, judge_outside
-from harness.judge.explanation.explain import ANOMALIES_IN_FULL, explained_file
+from harness.judge.explanation.explain import explained_file
 from harness.judge.explanation.text import anomaly_lines, closing_lines, rest_of
 from harness.system.errors import HarnessError, HistoryError
 

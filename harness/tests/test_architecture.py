@@ -31,7 +31,7 @@ PLANTED = [
     ("reference_impl/elements.py", "import reference_impl.task.stream_task", "the operator's floors"),
     (
         "harness/judge/explanation/events.py",
-        "import harness.judge.explanation.text",
+        "import harness.judge.explanation.explain",
         "no circle inside a package",
     ),
     ("harness/faults/latency.py", "import harness.faults.down", "faults do not know each other"),

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from harness.history.verdict import Anomaly, InvariantVerdict, Judgement, Outcome
+from harness.history.verdict import Anomaly, InvariantVerdict, Judgement, Outcome, let
 from harness.scenario.outcome import (
     CountedRun,
     Extent,
@@ -274,6 +274,7 @@ def _lost(events: list[Event]) -> Iterator[Anomaly]:
     """Records of subtask 1 that came in before the restored snapshot and whose output no epoch shows."""
     restore = next(e for e in events if e["k"] == "restore")
     mine = [event for event in events if event.get("s") == 1]
+    start = next(e for e in mine if e["k"] == "start" and e["a"] == restore["a"])
     snap = next(e for e in mine if e["k"] == "snap" and e["c"] == restore["c"] and e["a"] == 1)
     left = {e["id"] for e in mine if e["k"] == "out" and (e["n"] < snap["n"] or e["a"] > 1)}
     for event in mine:
@@ -284,6 +285,8 @@ def _lost(events: list[Event]) -> Iterator[Anomaly]:
                 events=(event["n"], snap["n"], restore["n"]),
                 s=1,
                 id=event["id"],
+                then=(f"{let(start['n'])} restored {let(snap['n'])}, which does not hold the record.",),
+                rule="after a normal finish every expected output is visible",
             )
 
 

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.history.verdict import Anomaly, InvariantVerdict, Outcome
+from harness.history.verdict import ANOMALIES_IN_FULL, Anomaly, InvariantVerdict, Outcome
 from harness.judge.explanation.events import describe_event
-from harness.judge.explanation.explain import ANOMALIES_IN_FULL
 from harness.scenario.outcome import RunOutcome
 from reports.campaign_view import view_of
 from reports.conviction import Conviction, as_text, conviction_of, convictions_of, variant_in_words
@@ -132,7 +131,7 @@ def test_let_and_then_stand_in_the_text_between_the_sentence_and_the_events(sect
 
     places = [text.index(word) for word in ("visible in no epoch", "Let:", "Then:", "events of this record")]
     assert places == sorted(places)
-    assert "e6 restored e3" in text
+    assert "e3 restored e2" in text
     assert "Guarantee:    at-most-once, ordered" in text
 
 

@@ -73,7 +73,7 @@ _NAMES: Final = {
 _NO_PROCESS: Final = ProcessIdentity(pid=0, started=0)
 
 
-def _timestamp(watermark: Any) -> int:
+def _timestamp(watermark: int | str) -> int:
     return END_OF_TIME if watermark == "end" else int(watermark)
 
 

@@ -14,18 +14,22 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
+
+from msgspec import UNSET
 
 from harness.history.event import Call, Close, Dead, End, Failed, Id, In, Kill, Out, Res, Restore
 from harness.history.header import Retry
 from harness.history.stalls import Stalls
 from harness.history.values import shown
-from harness.history.verdict import Anomaly
+from harness.history.verdict import Anomaly, Facts, let, let_all, sentence
 from harness.judge.checkers.history_trace import AttemptTrace
 from harness.judge.checkers.indexed_history import SubtaskView
 from harness.judge.checkers.inputs import RecordOf, elements_of
-from harness.judge.checkers.invariant import Findings, Invariant
+from harness.judge.checkers.invariant import Findings, Invariant, convict
 
 _US_PER_MS = 1000
+_CALLS_NAMED = 8
 _EARLY_MS = 1
 """A timer that counts whole milliseconds may fire up to this much early on a microsecond clock."""
 
@@ -73,6 +77,7 @@ class _AttemptWalk:
 
     def __init__(self, view: SubtaskView, attempt: AttemptTrace) -> None:
         operator = view.case.header.operator
+        self._view = view
         self._attempt = attempt
         self._max_tries = operator.max_tries
         self._timeout_ms = operator.timeout_ms
@@ -96,7 +101,13 @@ class _AttemptWalk:
                 case Out():
                     if not self._calls_of(event.id).outcome:
                         say = f"output {event.j} of {_named(event)} leaves before the record has an outcome"
-                        yield _anomaly("out-before-outcome", event, say)
+                        outcome = self._attempt.outcomes.get(event.id)
+                        in_attempt = f"in attempt {event.a}"
+                        fact = f"No outcome of record {shown(event.id)} ever came {in_attempt}."
+                        if outcome is not None:
+                            fact = f"The record's outcome {in_attempt}, {let(outcome.n)}, comes after {let(event.n)}."
+                        rule = "a result leaves only after its record has an outcome"
+                        yield _anomaly("out-before-outcome", event, say, then=(fact,), rule=rule)
                 case Dead():
                     self._calls_of(event.id).outcome = True
                 case End():
@@ -107,6 +118,19 @@ class _AttemptWalk:
                 case _:
                     pass
 
+    def _unknown(self, act: Call | Res, say: str) -> Anomaly:
+        def then() -> Iterator[str]:
+            entries = self._view.story(act.id, In)
+            if own := [e for e in entries if e.a == act.a]:
+                yield f"Attempt {act.a} took the record in only at {let(own[0].n)}, after {let(act.n)}."
+                return
+            yield f"Attempt {act.a} had neither taken in nor restored record {shown(act.id)}."
+            if entries and entries[0].n < act.n:
+                yield f"It was attempt {entries[0].a} that had taken it in: {let(entries[0].n)}."
+
+        rule = "an attempt calls and settles only records that it took in or restored"
+        return _anomaly("unknown-record", act, say, then=then, rule=rule)
+
     def _calls_of(self, record: Id) -> _Calls:
         calls = self.records.get(record)
         if calls is None:
@@ -116,7 +140,7 @@ class _AttemptWalk:
     def _called(self, call: Call, calls: _Calls) -> Iterator[Anomaly]:
         if call.id not in self._taken:
             say = f"{_tried(call)}, but the attempt had neither restored the record nor taken it in"
-            yield _anomaly("unknown-record", call, say)
+            yield self._unknown(call, say)
         if self._recalls_at_end and self._ended_input and call.id not in self._recalled:
             self._recalled.add(call.id)  # Flink may call too many
         else:
@@ -129,49 +153,87 @@ class _AttemptWalk:
     def _out_of_sequence(self, call: Call, calls: _Calls) -> Iterator[Anomaly]:
         if calls.final is not None:
             say = f"{_tried(call)} after its final outcome (event {calls.final.n}, {calls.final.r})"
-            yield _anomaly("call-after-final", call, say, calls.final.n)
+            then = [
+                f"{let(calls.final.n)} was final.",
+                f"{let(call.n)} comes after it, in the same attempt.",
+            ]
+            rule = "no call of a record follows its final outcome"
+            yield _anomaly("call-after-final", call, say, calls.final.n, then=then, rule=rule)
         if calls.running:
             other = next(iter(calls.running.values()))
             say = f"{_tried(call)} while try {other.try_} (event {other.n}) still runs"
-            yield _anomaly("concurrent-call", call, say, other.n)
-        expected = 1 if calls.last is None else calls.last.try_ + 1
-        before = () if calls.last is None else (calls.last.n,)
+            then = [
+                f"{let(other.n)} had no outcome yet at {let(call.n)}.",
+                f"{let(call.n)} calls the same record in the same attempt.",
+            ]
+            rule = "a record has at most one running call"
+            yield _anomaly("concurrent-call", call, say, other.n, then=then, rule=rule)
+        last = calls.last
+        expected = 1 if last is None else last.try_ + 1
         if call.try_ != expected:
             say = f"{_tried(call)}, but the next one is try {expected}"
-            yield _anomaly("tries", call, say, *before)
         elif call.try_ > self._max_tries:
             say = f"{_tried(call)}, and the greatest allowed is {self._max_tries}"
-            yield _anomaly("tries", call, say, *before)
+        else:
+            return
+        told = f"{let(call.n)} is try {call.try_}"
+        then = [f"{told}, the first call of the record in this attempt."]
+        if last is not None:
+            then = [f"The call before it is {let(last.n)}, try {last.try_}.", f"{told}."]
+        rule = f"tries count up from 1, and the greatest allowed is {self._max_tries}"
+        yield _anomaly("tries", call, say, *_numbers(last), then=then, rule=rule)
 
     def _settled(self, res: Res, calls: _Calls) -> Iterator[Anomaly]:
         if res.id not in self._taken:
             say = f"{_answered(res)}, but the attempt had neither restored it nor taken it in"
-            yield _anomaly("unknown-record", res, say)
+            yield self._unknown(res, say)
         if res.r == "timeout":
             yield from self._early(res, calls.first)
         elif res.try_ not in calls.tries:
-            yield _anomaly("unknown-call", res, f"{_answered(res)}, but that try was never called")
+            yield self._uncalled(res)
         calls.running.pop(res.try_, None)
         if not res.final:
             return
         if calls.final is not None:
             say = f"{_answered(res)}, after it had its final one (event {calls.final.n}, {calls.final.r})"
-            yield _anomaly("two-outcomes", res, say, calls.final.n)
+            then = (
+                f"{let(calls.final.n)} was final for record {shown(res.id)} in attempt {res.a}.",
+                f"{let(res.n)} is final too, in the same attempt.",
+            )
+            rule = "a record has one final outcome in an attempt"
+            yield _anomaly("two-outcomes", res, say, calls.final.n, then=then, rule=rule)
         calls.final = calls.final or res
         calls.outcome = True
 
+    def _uncalled(self, res: Res) -> Anomaly:
+        def then() -> Iterator[str]:
+            before = _calls_before(self._view, res)
+            called = f"called {let_all(before[:_CALLS_NAMED])}"
+            yield f"By then attempt {res.a} had {called if before else f'not called record {shown(res.id)} at all'}."
+            yield f"{let(res.n)} is of try {res.try_}."
+
+        rule = "an outcome other than a timeout belongs to a try that was called"
+        say = f"{_answered(res)}, but that try was never called"
+        return _anomaly("unknown-call", res, say, then=then, rule=rule)
+
     def _early(self, res: Res, first: Call | None) -> Iterator[Anomaly]:
-        called = () if first is None else (first.n,)
+        then: tuple[str, ...] = ()
+        if first is not None:
+            waited = f"{let(res.n)} comes {_exact_ms(res.t - first.t)} ms after the first call"
+            then = (f"{waited}, {let(first.n)}.",)
         if self._timeout_ms == 0:
             say = f"{_named(res)} times out, but the operator has no timeout"
-            yield _anomaly("early-timeout", res, say, *called)
+            rule = "the operator has no timeout"
+            then += (f"{let(res.n)} is a timeout.",)
         elif first is not None and res.t - first.t < (self._timeout_ms - _EARLY_MS) * _US_PER_MS:
-            waited_ms = (res.t - first.t) / _US_PER_MS
             say = (
-                f"{_named(res)} times out {waited_ms:g} ms after its first call (event {first.n}), and the"
+                f"{_named(res)} times out {_ms(res.t - first.t)} ms after its first call (event {first.n}), and the"
                 f" timeout is {self._timeout_ms} ms"
             )
-            yield _anomaly("early-timeout", res, say, *called)
+            rule = f"the timeout is {self._timeout_ms} ms (with a tolerance of 1 ms)"
+        else:
+            return
+        yield _anomaly("early-timeout", res, say, *_numbers(first), then=then, rule=rule)
 
 
 def _late(view: SubtaskView, records: dict[Id, _Calls], over_at: float) -> Iterator[Anomaly]:
@@ -189,12 +251,19 @@ def _late(view: SubtaskView, records: dict[Id, _Calls], over_at: float) -> Itera
         in_time = final is not None and final.t <= limit
         if in_time or over_at <= limit or view.case.stalls.overlap(first.t, limit):
             continue
-        had = f"got it only after {(final.t - first.t) / _US_PER_MS:g} ms" if final else "never got it"
+        had = "never got it"
+        fact = f"No final outcome ever followed {let(first.n)} in attempt {first.a}."
+        if final is not None:
+            had = f"got it only after {_ms(final.t - first.t)} ms"
+            waited_ms = _exact_ms(final.t - first.t)
+            fact = f"The final outcome, {let(final.n)}, comes {waited_ms} ms after {let(first.n)}."
         say = (
             f"{_named(first)} was called (event {first.n}) and should have had its final outcome within"
             f" {allowed_ms} ms, the timeout and its slack; it {had}"
         )
-        yield _anomaly("late-timeout", first, say, *(() if final is None else (final.n,)))
+        ran_on = "The attempt ran on past the limit without reporting a failure, and no fault stalled it."
+        rule = f"a record has its final outcome within {allowed_ms} ms (timeout and slack) of its first call"
+        yield _anomaly("late-timeout", first, say, *_numbers(final), then=(fact, ran_on), rule=rule)
 
 
 def _over_at(view: SubtaskView, attempt: AttemptTrace) -> int:
@@ -275,6 +344,7 @@ class _RetryWalk:
         self, view: SubtaskView, attempt: AttemptTrace, backoff: BackoffRange, faults: Stalls, over_at: float
     ) -> None:
         operator = view.case.header.operator
+        self._view = view
         self._attempt = attempt
         self._retry = backoff.retry
         self._backoff = backoff
@@ -318,7 +388,11 @@ class _RetryWalk:
         if isinstance(follower, Call):
             if not self._retry.retries(res):
                 say = f"{_named(res)} is called again, though its outcome ({res.r}, event {res.n}) is not retried"
-                yield _anomaly("retried-anyway", res, say, follower.n)
+                rule = "its own `retry` says no"
+                if res.retry is UNSET:
+                    rule = f"what is retried is {', '.join(map(shown, self._retry.on)) or 'nothing'}"
+                then = [_followed(res, follower)]
+                yield _anomaly("retried-anyway", res, say, follower.n, then=then, rule=rule)
             yield from self._early(record, res, follower)
             limit = self._limit(record, res)
             if follower.t > limit and not self._excused(record, res, limit):
@@ -326,7 +400,12 @@ class _RetryWalk:
                     f"{_named(res)} is called again {_ms(follower.t - res.t)} ms after its outcome (event {res.n}),"
                     f" and should have been by {_ms(limit - res.t)} ms after it"
                 )
-                yield _anomaly("retry-late", res, say, follower.n)
+                ran_on = (
+                    "The attempt ran on past the limit without a failure, and no fault was active meanwhile."
+                )
+                rule = f"a record is called again after its wait ({_strategy(self._retry)}), with the slack at most"
+                then = [_followed(res, follower), ran_on]
+                yield _anomaly("retry-late", res, say, follower.n, then=then, rule=rule)
         yield from self._missing(record, res, follower)
 
     def _early(self, record: _Retried, res: Res, call: Call) -> Iterator[Anomaly]:
@@ -337,22 +416,30 @@ class _RetryWalk:
             f"{_named(res)} is called again {_ms(call.t - res.t)} ms after its outcome (event {res.n}), and the"
             f" wait after call {record.calls} of it is {wait_ms} ms"
         )
-        yield _anomaly("retry-early", res, say, call.n)
+        then = (_followed(res, call), sentence(say))
+        rule = f"the wait before a further call is that of the strategy ({_strategy(self._retry)})"
+        yield _anomaly("retry-early", res, say, call.n, then=then, rule=rule)
 
     def _missing(self, record: _Retried, res: Res, follower: _Next | None) -> Iterator[Anomaly]:
         told = f"the outcome of {_named(res)} (event {res.n}, {res.r}) is not final"
+        then = [f"{let(res.n)} is not final, so the record is to be called again."]
+        then += [] if follower is None else [_followed(res, follower)]
         ended = self._attempt.ended
+        events = [res.n, *_numbers(follower)]
         if ended is not None and (follower is None or ended < follower.n):
             say = f"{told}, and the attempt ended (event {ended}) before anything followed"
-            yield _anomaly("retry-missing", res, say, ended, *_numbers(follower))
-            return
-        if isinstance(follower, Call):
-            return
-        limit = self._limit(record, res)
-        late = follower is None or follower.t > limit
-        if late and not self._excused(record, res, limit):
+            events.append(ended)
+            then.append(f"Attempt {res.a} ended at {let(ended)}, before any call followed.")
+        else:
+            limit = self._limit(record, res)
+            in_time = follower is not None and follower.t <= limit
+            if isinstance(follower, Call) or in_time or self._excused(record, res, limit):
+                return
             say = f"{told}, and no call followed by {_ms(limit - res.t)} ms after it, when one was due"
-            yield _anomaly("retry-missing", res, say, *_numbers(follower))
+            if follower is None:
+                then.append(f"No call, final outcome or dead letter of it followed in attempt {res.a}.")
+        rule = f"a record is called again after its wait ({_strategy(self._retry)}), before its attempt ends"
+        yield _anomaly("retry-missing", res, say, *events, then=then, rule=rule)
 
     def _given_up(self, record: _Retried, event: _Next) -> Iterator[Anomaly]:
         """The record becomes a dead letter, or has its first final outcome, before its tries are used up."""
@@ -375,7 +462,16 @@ class _RetryWalk:
             f"{_named(failure)} is given up after {record.calls} of {self._max_tries} calls, though its outcome"
             f" ({failure.r}, event {failure.n}) is retried"
         )
-        yield _anomaly("gave-up-early", failure, say, record.first.n, event.n)
+        rule = f"an outcome that is retried is final only after {self._max_tries} calls"
+        then = partial(self._early_end, failure, event)
+        yield _anomaly("gave-up-early", failure, say, record.first.n, event.n, then=then, rule=rule)
+
+    def _early_end(self, failure: Res, end: _Next) -> Iterator[str]:
+        before = _calls_before(self._view, failure)
+        yield f"Calls of the record in its attempt before {let(failure.n)}: {len(before)}."
+        yield f"{let_all(before[:_CALLS_NAMED])} came before {let(failure.n)}."
+        if isinstance(end, Dead):
+            yield f"{let(end.n)} gave the record up."
 
     def _limit(self, record: _Retried, res: Res) -> float:
         """The latest time at which the next call is in time, in microseconds."""
@@ -395,6 +491,26 @@ class _RetryWalk:
         assert record.first is not None  # it has a latest call
         timed_out = self._timeout_us > 0 and record.first.t + self._timeout_us <= limit
         return self._over_at <= limit or timed_out or self._faults.overlap(res.t, limit)
+
+
+def _calls_before(view: SubtaskView, res: Res) -> list[int]:
+    """The calls of its record in its attempt before an outcome."""
+    return [call.n for call in view.story(res.id, Call) if call.a == res.a and call.n < res.n]
+
+
+def _followed(res: Res, follower: _Next) -> str:
+    """The fact that this event followed an outcome."""
+    return f"{let(follower.n)} followed {let(res.n)}, {_exact_ms(follower.t - res.t)} ms after it."
+
+
+def _strategy(retry: Retry) -> str:
+    factor = "" if retry.multiplier is None else f" times {retry.multiplier}"
+    most = "" if retry.max_ms is None else f", {retry.max_ms} ms at most"
+    return f"{retry.backoff} backoff, {retry.initial_ms} ms{factor}{most}, slack {retry.slack_ms} ms"
+
+
+def _exact_ms(us: int) -> str:
+    return f"{us / _US_PER_MS:.3f}"
 
 
 def _numbers(event: _Next | None) -> tuple[int, ...]:
@@ -417,5 +533,8 @@ def _named(event: Call | Res | Out) -> str:
     return f"record {shown(event.id)} in attempt {event.a} of subtask {event.s}"
 
 
-def _anomaly(kind: str, event: Call | Res | Out, say: str, *witnesses: int) -> Anomaly:
-    return Anomaly(kind=kind, s=event.s, id=event.id, events=tuple(sorted({event.n, *witnesses})), say=say)
+def _anomaly(
+    kind: str, event: Call | Res | Out, say: str, *witnesses: int, then: Facts, rule: str
+) -> Anomaly:
+    events = tuple(sorted({event.n, *witnesses}))
+    return convict(kind, event.s, events, say, then, rule, id=event.id)

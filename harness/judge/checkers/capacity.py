@@ -14,13 +14,14 @@ from itertools import islice
 
 from harness.history.event import Call, Dead, Id, In, OfAttempt, Out, Owm, Res, Restore, Wm
 from harness.history.values import shown
-from harness.history.verdict import Anomaly
+from harness.history.verdict import Anomaly, let, let_all, sentence
 from harness.judge.checkers.attempt_state import AttemptProgress, WatermarkSlots
 from harness.judge.checkers.history_trace import AttemptTrace
 from harness.judge.checkers.indexed_history import SubtaskView
 from harness.judge.checkers.inputs import AttemptInput, Mark, elements_of
-from harness.judge.checkers.invariant import Findings, Invariant
+from harness.judge.checkers.invariant import Findings, Invariant, convict
 
+_NAMED_MAX = 8
 _WITNESSES_MAX = 20
 """Most open calls that an anomaly lists; a queue may hold thousands."""
 
@@ -164,26 +165,27 @@ def _over_capacity(call: Call, in_flight: _InFlight, capacity: int) -> Anomaly:
     marks = in_flight.watermarks
     held = f"{len(in_flight) - marks} records called and not resolved"
     held += f", {marks} watermark{'s' * (marks > 1)} between them" if marks else ""
-    return Anomaly(
-        kind="over-capacity",
-        s=call.s,
-        id=call.id,
-        events=tuple(sorted({call.n, *in_flight.open_calls()})),
-        say=(
-            f"the call of record {shown(call.id)} brings what is in flight in attempt {call.a} of subtask"
-            f" {call.s} to {len(in_flight)} ({held}), and the capacity is {capacity}"
-        ),
+    say = (
+        f"the call of record {shown(call.id)} brings what is in flight in attempt {call.a} of subtask"
+        f" {call.s} to {len(in_flight)} ({held}), and the capacity is {capacity}"
     )
+    others = sorted({*in_flight.open_calls()} - {call.n})
+    named = let_all(others[:_NAMED_MAX])
+    named += f" and {len(others) - _NAMED_MAX} more" if len(others) > _NAMED_MAX else ""
+    fact = [f"At {let(call.n)} these calls were still unresolved: {named}."] if others else []
+    then = (*fact, sentence(say))
+    rule = f"no more than {capacity} are in flight at once"
+    return convict("over-capacity", call.s, (*others, call.n), say, then, rule, id=call.id)
 
 
 def _over_admitted(taken: In, waits: In) -> Anomaly:
-    return Anomaly(
-        kind="over-admitted",
-        s=taken.s,
-        id=taken.id,
-        events=(waits.n, taken.n),
-        say=(
-            f"attempt {taken.a} of subtask {taken.s} takes record {shown(taken.id)} (position {taken.pos}) from"
-            f" its source while record {shown(waits.id)} (position {waits.pos}) still waits to be called"
-        ),
+    say = (
+        f"attempt {taken.a} of subtask {taken.s} takes record {shown(taken.id)} (position {taken.pos}) from"
+        f" its source while record {shown(waits.id)} (position {waits.pos}) still waits to be called"
     )
+    then = (
+        f"{let(waits.n)} had come in, and was neither called nor had an outcome.",
+        f"{let(taken.n)} was taken from the source nevertheless.",
+    )
+    rule = "at most one record waits for a slot"
+    return convict("over-admitted", taken.s, (waits.n, taken.n), say, then, rule, id=taken.id)

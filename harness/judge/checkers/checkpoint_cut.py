@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
-from harness.history.event import Abort, Ack, Done, Snap
+from harness.history.event import Abort, Ack, Done, In, Out, Owm, Snap, Wm
 from harness.history.values import shown
-from harness.history.verdict import Anomaly
+from harness.history.verdict import Anomaly, let, let_all, sentence
 from harness.judge.checkers.attempt_state import AttemptSweep, misordered
 from harness.judge.checkers.history_trace import AttemptTrace
 from harness.judge.checkers.indexed_history import IndexedHistory, SubtaskView
-from harness.judge.checkers.inputs import Element, Mark, elements_of
-from harness.judge.checkers.invariant import Findings, Invariant
+from harness.judge.checkers.inputs import Element, Mark, RecordOf, elements_of, several
+from harness.judge.checkers.invariant import Findings, Invariant, convict
+
+_EVENTS_NAMED = 3
+_ONE_SIDE = "an element that will be read again is neither stored nor has it left"
 
 
 class CheckpointCut(Invariant):
@@ -68,13 +72,15 @@ class _Examination:
     def anomalies(self) -> Iterator[Anomaly]:
         yield from self._unstored()
         for element in self._sweep.left_from(self._snap.pos):
-            yield self._anomaly("both-sides", element, "has left, and will be read again after a restore")
+            say = "has left, and will be read again after a restore"
+            yield self._anomaly("both-sides", element, say, _ONE_SIDE)
         for element in self._stored:
             yield from self._stored_one(element)
         yield from self._order()
         if self._snap.pos > self._sweep.next_pos:
             say = f"the cut is beyond the input: position {self._sweep.next_pos} is not taken in yet"
-            yield self._anomaly("skipped", None, say)
+            rule = "the cut is at the position up to which the source was read"
+            yield self._anomaly("skipped", None, say, rule)
 
     def _unstored(self) -> Iterator[Anomaly]:
         """Elements before the cut that are open and not stored, or whose outputs have left only in part."""
@@ -82,48 +88,110 @@ class _Examination:
             pos = self._sweep.position(element)
             if pos is not None and pos < self._snap.pos:
                 if self._sweep.split(element):
-                    yield self._anomaly("torn", element, "has left only in part")
+                    rule = "no record's outputs are on both sides of the cut"
+                    yield self._anomaly("torn", element, "has left only in part", rule)
                 elif element not in self._stored and not self._sweep.excused(element):
-                    yield self._anomaly("missing", element, "is neither stored nor resolved")
+                    rule = "every element before its position is stored in it or resolved"
+                    yield self._anomaly("missing", element, "is neither stored nor resolved", rule)
 
     def _stored_one(self, element: Element) -> Iterator[Anomaly]:
         sweep, pos = self._sweep, self._sweep.position(element)
         if not sweep.has_taken(element):
-            yield self._anomaly("foreign", element, "is stored, but was not in the input by then")
+            rule = "only elements that the attempt took in or restored are stored"
+            yield self._anomaly("foreign", element, "is stored, but was not in the input by then", rule)
         elif pos is None:
             return
         elif pos >= self._snap.pos:
             if not sweep.has_left(element):
-                yield self._anomaly(
-                    "both-sides", element, "is stored, and will be read again after a restore"
-                )
+                say = "is stored, and will be read again after a restore"
+                yield self._anomaly("both-sides", element, say, _ONE_SIDE)
         elif sweep.all_left(element):
-            yield self._anomaly("already-out", element, "is stored, though it has left")
+            rule = "no stored element has left, since a restore would let it leave again"
+            yield self._anomaly("already-out", element, "is stored, though it has left", rule)
 
     def _order(self) -> Iterator[Anomaly]:
         if len(self._listed) > len(self._stored):
             for element, times in Counter(self._listed).items():
                 if times > 1:
-                    yield self._anomaly("twice", element, "is stored twice")
+                    yield self._anomaly("twice", element, "is stored twice", "every element is stored once")
         if len(self._stored) > 1:
             places = {element: self._sweep.position(element) for element in self._stored}
             ordered = self._view.case.header.operator.mode == "ordered"
             for element in misordered(places, ordered=ordered):
-                yield self._anomaly("misordered", element, "is stored out of replay order")
+                order = "by position" if ordered else "records on their side of each watermark"
+                rule = f"elements are stored in replay order, {order}"
+                yield self._anomaly("misordered", element, "is stored out of replay order", rule)
 
-    def _anomaly(self, kind: str, element: Element | None, say: str) -> Anomaly:
+    def _anomaly(self, kind: str, element: Element | None, say: str, rule: str) -> Anomaly:
         s, snap = self._view.s, self._snap
         where = f"in checkpoint {snap.c} of subtask {s} (attempt {snap.a}, cut at position {snap.pos})"
         taken = () if element is None else self._witness(element)
-        return Anomaly(
-            kind=kind,
-            s=s,
-            c=snap.c,
-            id=None if element is None or isinstance(element, Mark) else element.id,
-            w=element.w if isinstance(element, Mark) else None,
-            events=tuple(sorted({*taken, snap.n, self._completion})),
-            say=f"{where}, {say}" if element is None else f"{self._named(element)} {say}, {where}",
-        )
+        say = f"{where}, {say}" if element is None else f"{self._named(element)} {say}, {where}"
+        completed = f"checkpoint {snap.c} was completed ({let(self._completion)})"
+        rule = f"{completed}, and in a completed checkpoint {rule}"
+        events = {*taken, snap.n, self._completion}
+        facts = partial(self._facts, kind, element, say)
+        return convict(kind, s, events, say, facts, rule, about=element, c=snap.c)
+
+    def _facts(self, kind: str, element: Element | None, say: str) -> Iterator[str]:
+        snap, at = self._snap, let(self._snap.n)
+        if element is None:
+            yield f"{at} says that the source is to be read from position {snap.pos}."
+            yield sentence(say)
+            return
+        entry = self._entry(element)
+        if entry is not None and kind != "foreign":
+            side = "before" if entry.pos < snap.pos else "at or after"
+            stands = f"{let(entry.n)} stands at position {entry.pos}"
+            yield f"{stands}, {side} the cut of {at} at position {snap.pos}."
+        if kind in {"missing", "already-out", "both-sides", "foreign"}:
+            yield f"{at} {'lists' if element in self._stored else 'does not list'} it."
+        match kind:
+            case "foreign":
+                source = self._view.marks_of(element.w) if isinstance(element, Mark) else None
+                taken = source or (self._view.story(element.id, In) if isinstance(element, RecordOf) else [])
+                own = any(e.a == snap.a and e.n < snap.n for e in taken)
+                neither = f"By {at} attempt {snap.a} had neither taken it in nor restored it."
+                yield sentence(say) if own else neither
+            case "twice":
+                places = [str(place) for place, one in enumerate(self._listed, start=1) if one == element]
+                yield f"{at} lists it {len(places)} times, in places {', '.join(places)}."
+            case "misordered":
+                yield f"{at} stores in this order: {several(self._listed)}."
+                yield sentence(say)
+            case _:
+                yield from self._left_by(element, kind)
+        if kind == "torn" and isinstance(element, RecordOf):
+            yield f"Not all outputs of record {shown(element.id)} had left by {at}."
+        if kind == "both-sides":
+            yield f"After a restore the source is read again from position {snap.pos}."
+
+    def _entry(self, element: Element) -> In | Wm | None:
+        """The event by which the element came in, if the anomaly cites it."""
+        for n in self._witness(element):
+            if isinstance(element, RecordOf):
+                return self._view.case.entry(element.id, n)
+            return next((mark for mark in self._view.all_marks(element.w) if mark.n == n), None)
+        return None
+
+    def _left_by(self, element: Element, kind: str) -> Iterator[str]:
+        """Which outputs or watermarks had left the attempt before the snap."""
+        a, at = self._snap.a, let(self._snap.n)
+        emissions = self._view.subtask.attempts[a].emissions
+        before = (emission for emission in emissions if emission.n < self._snap.n)
+        if isinstance(element, RecordOf):
+            own = [e.n for e in before if isinstance(e, Out) and e.id == element.id]
+            none, which = f"no output of it had left attempt {a}", ""
+        else:
+            own = [e.n for e in before if isinstance(e, Owm) and e.w == element.w]
+            none, which = f"no such watermark had left attempt {a}", " with its value"
+        if own:
+            yield f"Before {at}, {let_all(own[:_EVENTS_NAMED])} had left{which}."
+            return
+        yield f"By {at} {none}."
+        coalesces = self._view.case.header.operator.coalesces_watermarks
+        if which and coalesces and kind != "missing":
+            yield "A later one had; since watermarks coalesce, it covers this one."
 
     def _witness(self, element: Element) -> tuple[int, ...]:
         source = self._view.source
@@ -166,7 +234,22 @@ def incomplete(view: SubtaskView) -> Iterator[Anomaly]:
                 yield _stale(older, running, done)
                 continue
         say = f"checkpoint {done.c} is completed, but subtask {view.s}, whose attempt {running.a} is running, {lacks}"
-        yield Anomaly(kind="incomplete", s=view.s, c=done.c, events=(done.n,), say=say)
+        rule = (
+            "a checkpoint is completed only after every running subtask took its snap of it,"
+            " and acknowledged it"
+        )
+        yield convict(
+            "incomplete", view.s, (done.n,), say, partial(_lacking, view, done, say), rule, c=done.c
+        )
+
+
+def _lacking(view: SubtaskView, done: Done, say: str) -> Iterator[str]:
+    begun = [start.n for start in view.starts if start.n < done.n]
+    yield f"{let(begun[-1])} had started before {let(done.n)}, and had not ended."
+    if any(snap.n < done.n for snap in view.checkpoints.snaps(done.c)):
+        yield sentence(say)
+    else:
+        yield f"Subtask {view.s} took no snap of checkpoint {done.c} before {let(done.n)}."
 
 
 def _completions(view: SubtaskView) -> Iterator[_Completion]:
@@ -203,7 +286,14 @@ def _stale(ack: Ack, running: AttemptTrace, done: Done) -> Anomaly:
         f" {ack.n}), though attempt {running.a} had started (event {running.start.n}) and has not acknowledged it"
     )
     events = tuple(sorted((ack.n, running.start.n, done.n)))
-    return Anomaly(kind="stale-ack", s=ack.s, c=done.c, events=events, say=say)
+    begun = f"{let(running.start.n)} had begun before {let(done.n)}"
+    acknowledged = f"attempt {running.a} had acknowledged no snap of it"
+    then = [
+        f"{begun}, so attempt {ack.a} was superseded by then.",
+        f"{let(ack.n)} is of the superseded attempt; {acknowledged}.",
+    ]
+    rule = "a checkpoint is completed only with acknowledgements of the newest attempts"
+    return convict("stale-ack", ack.s, events, say, then, rule, c=done.c)
 
 
 def two_ends(case: IndexedHistory) -> Iterator[Anomaly]:
@@ -221,7 +311,7 @@ def two_ends(case: IndexedHistory) -> Iterator[Anomaly]:
                 cuts = [view.checkpoints.cut_before(end.c, end.n) for view in views]
                 if not cuts or any(cut is None or cut.snap.n < abort.n for cut in cuts):
                     say = f"checkpoint {end.c} is completed after it was aborted (event {abort.n}), without new snaps"
-                    yield Anomaly(kind="two-ends", c=end.c, events=(abort.n, end.n), say=say)
+                    yield _both_ends(abort, end, say)
             done_of[end.c] = end
         else:
             if (done := done_of.get(end.c)) is not None:
@@ -229,5 +319,16 @@ def two_ends(case: IndexedHistory) -> Iterator[Anomaly]:
                 snaps = (cut.snap for attempt in attempts for cut in attempt.cuts)
                 if not any(snap.c == end.c and done.n < snap.n < end.n for snap in snaps):
                     say = f"checkpoint {end.c} is aborted after it was completed (event {done.n}), without a new snap"
-                    yield Anomaly(kind="two-ends", c=end.c, events=(done.n, end.n), say=say)
+                    yield _both_ends(done, end, say)
             abort_of[end.c] = end
+
+
+def _both_ends(first: Done | Abort, second: Done | Abort, say: str) -> Anomaly:
+    since = "the running subtasks" if isinstance(second, Done) else "any subtask"
+    then = [
+        f"{let(first.n)} was the end of checkpoint {first.c}.",
+        f"{let(second.n)} is of the same number, without snaps of {since} in between.",
+    ]
+    rule = "a checkpoint is either completed or aborted, unless its number is used again for new snaps"
+    events = (first.n, second.n)
+    return convict("two-ends", None, events, say, then, rule, c=first.c)

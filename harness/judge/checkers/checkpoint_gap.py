@@ -13,10 +13,10 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from harness.history.event import Commit, Done, End, Event, Rescale
-from harness.history.verdict import Anomaly
+from harness.history.verdict import Anomaly, let
 from harness.judge.checkers.history_trace import SubtaskTrace
 from harness.judge.checkers.indexed_history import IndexedHistory, SubtaskView
-from harness.judge.checkers.invariant import Findings, Invariant
+from harness.judge.checkers.invariant import Findings, Invariant, convict
 
 _US_PER_MS = 1000
 
@@ -104,4 +104,7 @@ def _too_far_apart(points: Sequence[_Point], bound_ms: int, s: int | None) -> It
                 f" {after.named}; at most {bound_ms} ms are allowed"
             )
             events = (before.event.n, after.event.n)
-            yield Anomaly(kind="checkpoint-gap", s=s, c=after.c, events=events, say=say)
+            passed = f"From {let(events[0])} to {let(events[1])} passed {gap_us / _US_PER_MS:.3f} ms."
+            then = (passed, f"In between no checkpoint{whose} was newly completed.")
+            rule = f"a checkpoint is completed at least every {bound_ms} ms"
+            yield convict("checkpoint-gap", s, events, say, then, rule, c=after.c)

@@ -7,6 +7,7 @@ those of each table of effects. O(n log n); memory grows with effects, rows and 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -14,11 +15,13 @@ from msgspec import UNSET
 
 from harness.history.event import Call, Effect, Id, Res, Row
 from harness.history.values import listed, shown
-from harness.history.verdict import Anomaly
+from harness.history.verdict import Anomaly, Facts, let, let_all, run_finished
 from harness.judge.checkers.indexed_history import IndexedHistory, SubtaskView
 from harness.judge.checkers.inputs import Taken
-from harness.judge.checkers.invariant import Findings, Invariant, OfTable, findings_of_tables
-from harness.judge.checkers.tables import Key, ReadTable, among
+from harness.judge.checkers.invariant import Findings, Invariant, OfTable, convict, findings_of_tables
+from harness.judge.checkers.tables import Key, ReadTable, accepted_or_not, among
+
+_EVENTS_NAMED = 4
 
 
 class EffectOnce(Invariant):
@@ -54,11 +57,11 @@ class EffectOnce(Invariant):
 def _judge_audit(
     case: IndexedHistory, expected: ExpectedEffects, effects: dict[Key, list[Effect]]
 ) -> Findings:
-    missing = list(_missing(expected, effects)) if case.tables.audit_whole else []
+    missing = list(_missing(case, expected, effects)) if case.tables.audit_whole else []
     return Findings(
         anomalies=(
-            *_doubled(expected, effects),
-            *_odd(expected, effects),
+            *_doubled(case, expected, effects),
+            *_odd(case, expected, effects),
             *(missing if case.finished else ()),
         ),
         pending=() if case.finished else tuple(anomaly.say for anomaly in missing),
@@ -67,40 +70,91 @@ def _judge_audit(
     )
 
 
-def _doubled(expected: ExpectedEffects, effects: dict[Key, list[Effect]]) -> Iterator[Anomaly]:
+def _doubled(
+    case: IndexedHistory, expected: ExpectedEffects, effects: dict[Key, list[Effect]]
+) -> Iterator[Anomaly]:
     for key, rows in effects.items():
         if len(rows) > 1:
             tokens = ", ".join(str(row.token) for row in rows)
             say = (
                 f"{expected.named(key)} has {len(rows)} rows in the audit log (written by attempts {tokens})"
             )
-            yield _anomaly("double-effect", rows, say)
+            yield _double_effect(case, rows, say)
 
 
-def _odd(expected: ExpectedEffects, effects: dict[Key, list[Effect]]) -> Iterator[Anomaly]:
+def _double_effect(case: IndexedHistory, rows: list[Effect], say: str) -> Anomaly:
+    record = rows[0].id
+
+    def then() -> Iterator[str]:
+        calls = [call.n for view in case.views_of(rows[0].s) for call in view.story(record, Call)]
+        if len(calls) > 1:
+            yield f"Record {shown(record)} was called {len(calls)} times: {let_all(calls[:_EVENTS_NAMED])}."
+        for row in rows[:_EVENTS_NAMED]:
+            yield f"{let(row.n)} was committed as number {row.seq}, written by attempt {row.token}."
+
+    return _anomaly("double-effect", rows, say, then, "the audit log holds each effect once")
+
+
+def _odd(
+    case: IndexedHistory, expected: ExpectedEffects, effects: dict[Key, list[Effect]]
+) -> Iterator[Anomaly]:
     """Each effect that nothing calls for, or whose value is not the expected one."""
     for key, rows in effects.items():
         excess, values = expected.excess(key), expected.values(key)
         for row in rows:
             if excess:
                 say = f"{expected.named(key)} has a row in the audit log, but {excess}"
-                yield _anomaly("phantom-effect", [row], say)
+                rule = "every row belongs to an expected output of an accepted record"
+                then = partial(_odd_facts, case, row, say, phantom=True)
+                yield _anomaly("phantom-effect", [row], say, then, rule)
             elif row.v is not UNSET and values is not None and not among(row.v, values):
                 wanted = f"{shown(values[0])} is expected"
                 say = f"{expected.named(key)} has a row with {shown(row.v)} in the audit log, but {wanted}"
-                yield _anomaly("wrong-effect", [row], say)
+                then = partial(_odd_facts, case, row, say, phantom=False)
+                yield _anomaly("wrong-effect", [row], say, then, "the value in a row is the expected one")
 
 
-def _missing(expected: ExpectedEffects, effects: dict[Key, list[Effect]]) -> Iterator[Anomaly]:
+def _odd_facts(case: IndexedHistory, row: Effect, say: str, *, phantom: bool) -> Iterator[str]:
+    if phantom:
+        yield accepted_or_not(case.taken, row.id)
+        yield f"But the audit log holds {let(row.n)}; {say}."
+    else:
+        for view in case.views_of(row.s):
+            yield from _outcomes(view, row.id)
+        yield f"{let(row.n)} has the value {shown(row.v)}; {say}."
+
+
+def _outcomes(view: SubtaskView, record: Id) -> Iterator[str]:
+    if (taken := view.taken(record)) is not None:
+        yield f"Record {shown(record)} was accepted: {let(taken.n)}."
+    outcomes = [outcome.n for outcome in view.outcomes(record)]
+    if outcomes:
+        yield f"Its outcome came: {let_all(outcomes[:_EVENTS_NAMED])}."
+
+
+def _missing(
+    case: IndexedHistory, expected: ExpectedEffects, effects: dict[Key, list[Effect]]
+) -> Iterator[Anomaly]:
     for key, view, taken in expected.must_exist():
         if key not in effects:
             say = f"{expected.named(key)} (position {taken.pos}) has no row in the audit log"
-            yield Anomaly(kind="no-effect", s=view.s, id=key[0], events=(taken.n,), say=say)
+            yield _no_effect(case, view, taken, key[0], say)
 
 
-def _anomaly(kind: str, rows: list[Effect], say: str) -> Anomaly:
-    first = rows[0]
-    return Anomaly(kind=kind, s=first.s, id=first.id, events=tuple(row.n for row in rows), say=say)
+def _no_effect(case: IndexedHistory, view: SubtaskView, taken: Taken, record: Id, say: str) -> Anomaly:
+    def then() -> Iterator[str]:
+        yield from _outcomes(view, record)
+        if not any(effect.id == record for effect in case.trace.effects):
+            yield f"The audit log has no row of record {shown(record)}."
+        yield run_finished(_EVENTS_NAMED)
+
+    rule = f"{say}, and after a normal finish every expected effect has one"
+    return convict("no-effect", view.s, (taken.n,), say, then, rule, id=record)
+
+
+def _anomaly(kind: str, rows: list[Effect], say: str, then: Facts, rule: str) -> Anomaly:
+    events, first = tuple(row.n for row in rows), rows[0]
+    return convict(kind, first.s, events, say, then, rule, id=first.id)
 
 
 class _TableOfEffects:
@@ -143,7 +197,17 @@ class _TableOfEffects:
             if key not in self._by_key:
                 values = self._expected.values(key) or []
                 say = f"{self._table.holds((), key)}, but {listed(values[:1])} should stand there"
-                anomaly = self._table.anomaly("row-missing", key, s=view.s, say=say, others=[taken.n])
+                entry = self._case.entry(key[0], taken.n)
+                cited = [] if entry is None else [entry]
+                anomaly = self._table.anomaly(
+                    "row-missing",
+                    key,
+                    s=view.s,
+                    say=say,
+                    cited=cited,
+                    others=[taken.n],
+                    taken_by=self._case.taken,
+                )
                 yield OfTable(anomaly, may_change=True)
 
     def _beyond_what_is_expected(self) -> Iterator[OfTable]:
@@ -219,8 +283,10 @@ class _TableOfEffects:
         may_change: bool = False,
     ) -> OfTable:
         s = self._case.subtask_of(key[0])
-        cited = [effect.n for effect in effects]
-        return OfTable(self._table.anomaly(kind, key, s=s, say=say, rows=rows, others=cited), may_change)
+        anomaly = self._table.anomaly(
+            kind, key, s=s, say=say, rows=rows, cited=effects, taken_by=self._case.taken
+        )
+        return OfTable(anomaly, may_change)
 
 
 class ExpectedEffects:

@@ -14,11 +14,13 @@ from itertools import accumulate
 
 from msgspec import UNSET
 
-from harness.history.event import Commit
-from harness.history.verdict import Anomaly
+from harness.history.event import Commit, Snap
+from harness.history.verdict import Anomaly, let, run_finished
 from harness.judge.checkers.history_trace import AttemptTrace
 from harness.judge.checkers.indexed_history import IndexedHistory, SubtaskView
-from harness.judge.checkers.invariant import Findings, Invariant
+from harness.judge.checkers.invariant import Findings, Invariant, convict
+
+_ENDS_NAMED = 3
 
 
 class Epochs(Invariant):
@@ -48,7 +50,13 @@ def _doubled(commits: list[Commit]) -> Iterator[Anomaly]:
     for commit in commits:
         if (before := first.setdefault(commit.c, commit)) is not commit:
             say = f"{_named(commit)} is committed again; event {before.n} had committed it"
-            yield _anomaly("committed-twice", commit, say, before.n)
+            then = (
+                f"{let(before.n)} made {_named(commit)} visible.",
+                f"{let(commit.n)} did so again.",
+            )
+            yield _anomaly(
+                "committed-twice", commit, say, before.n, then=then, rule="an epoch becomes visible once"
+            )
 
 
 def _out_of_order(commits: list[Commit]) -> Iterator[Anomaly]:
@@ -56,7 +64,12 @@ def _out_of_order(commits: list[Commit]) -> Iterator[Anomaly]:
     for commit in commits:
         if highest is not None and commit.c < highest.c:
             say = f"{_named(commit)} is committed after epoch {highest.c}"
-            yield _anomaly("commit-order", commit, say, highest.n)
+            then = (
+                f"{let(highest.n)} comes before {let(commit.n)}.",
+                f"But epoch {commit.c} is lower than epoch {highest.c}.",
+            )
+            rule = "the epochs of a subtask are committed in the order of their numbers"
+            yield _anomaly("commit-order", commit, say, highest.n, then=then, rule=rule)
         else:
             highest = commit
 
@@ -66,7 +79,21 @@ def _unknown(view: SubtaskView) -> Iterator[Anomaly]:
         if view.checkpoints.cut_committed(commit) is None:
             named = "" if commit.a is UNSET else f" by attempt {commit.a}, which the commit names"
             say = f"{_named(commit)} is committed, but no snap of it{named} precedes the commit"
-            yield _anomaly("unknown-epoch", commit, say)
+            then = (_snap_of(view, commit),)
+            rule = "a commit makes an epoch visible that an earlier snap has closed"
+            yield _anomaly("unknown-epoch", commit, say, then=then, rule=rule)
+
+
+def _snap_of(view: SubtaskView, commit: Commit) -> str:
+    """Who took a snap of the checkpoint whose epoch is committed, if not in time."""
+    who = f"Subtask {view.s}"
+    if commit.a is not UNSET:
+        who = f"Attempt {commit.a}, which {let(commit.n)} names,"
+    what = f"a snap of checkpoint {commit.c}"
+    snaps = view.checkpoints.snaps(commit.c)
+    if named := [snap for snap in snaps if commit.a in {UNSET, snap.a}]:
+        return f"{who} took {what} only at event {named[0].n}, later."
+    return f"{who} never took {what}" + (f"; attempt {snaps[0].a} did." if snaps else ".")
 
 
 def _early(view: SubtaskView) -> Iterator[Anomaly]:
@@ -81,7 +108,19 @@ def _early(view: SubtaskView) -> Iterator[Anomaly]:
                 f"{_named(commit)}, written by attempt {cut.snap.a}, is committed before checkpoint {commit.c} or a"
                 f" later one of that attempt is completed"
             )
-            yield _anomaly("early-commit", commit, say, cut.snap.n)
+            snap, completed = cut.snap, first_done.get(commit.c)
+            made = f"{let(commit.n)} makes visible what attempt {snap.a} emitted before {let(snap.n)}."
+            later = "was never completed"
+            if completed is not None:
+                later = f"was completed only later, at event {completed}"
+            by_then = completed is not None and completed <= commit.n
+            then = (
+                made,
+                *(() if by_then else (f"Checkpoint {snap.c} {later}.",)),
+                f"No later checkpoint of attempt {snap.a} was completed before the commit either.",
+            )
+            rule = "a two-phase sink commits an epoch after its checkpoint, or a later one, is completed"
+            yield _anomaly("early-commit", commit, say, snap.n, then=then, rule=rule)
 
 
 class _Allowed:
@@ -111,13 +150,32 @@ def _never(view: SubtaskView) -> Iterator[Anomaly]:
                     f"epoch {snap.c} of subtask {view.s}, written by attempt {snap.a}, was never committed; it holds"
                     f" the emissions from event {emitted} on"
                 )
-                events = (emitted, snap.n)
-                yield Anomaly(kind="never-committed", s=view.s, c=snap.c, events=events, say=say)
+                yield _never_committed(view, snap, emitted, say)
+
+
+def _never_committed(view: SubtaskView, snap: Snap, emitted: int, say: str) -> Anomaly:
+    def then() -> Iterator[str]:
+        yield f"{let(emitted)} belongs to the epoch that {let(snap.n)} closes."
+        yield f"{let(snap.n)} is in the chain of attempts that led to the final state."
+        commit = next((commit.n for commit in view.subtask.commits if commit.c == snap.c), None)
+        if commit is None:
+            yield f"No event commits epoch {snap.c} of subtask {view.s}."
+        else:
+            how = "came before the snap" if commit < snap.n else "belongs to the snap of another attempt"
+            yield f"A commit of that number (event {commit}) {how}."
+        yield run_finished(_ENDS_NAMED)
+
+    rule = "after a normal finish every epoch with emissions is committed"
+    events = (emitted, snap.n)
+    return convict("never-committed", view.s, events, say, then, rule, c=snap.c)
 
 
 def _named(commit: Commit) -> str:
     return f"epoch {commit.c} of subtask {commit.s}"
 
 
-def _anomaly(kind: str, commit: Commit, say: str, *witnesses: int) -> Anomaly:
-    return Anomaly(kind=kind, s=commit.s, c=commit.c, events=(*witnesses, commit.n), say=say)
+def _anomaly(
+    kind: str, commit: Commit, say: str, *witnesses: int, then: tuple[str, ...], rule: str
+) -> Anomaly:
+    events = (*witnesses, commit.n)
+    return convict(kind, commit.s, events, say, then, rule, c=commit.c)

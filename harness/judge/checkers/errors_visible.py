@@ -18,12 +18,12 @@ from typing import Any, assert_never
 
 from msgspec import UNSET
 
-from harness.history.event import Close, Dead, Failed, Id, Kill, Res, Row
+from harness.history.event import Close, Commit, Dead, Done, Ended, Failed, Id, Kill, Out, Res, Row
 from harness.history.values import listed, shown
-from harness.history.verdict import Anomaly
+from harness.history.verdict import Anomaly, let
 from harness.judge.checkers.history_trace import AttemptTrace
 from harness.judge.checkers.indexed_history import IndexedHistory, SubtaskView
-from harness.judge.checkers.invariant import Findings, Invariant, OfTable, findings_of_tables
+from harness.judge.checkers.invariant import Findings, Invariant, OfTable, convict, findings_of_tables
 from harness.judge.checkers.outputs import outputs
 from harness.judge.checkers.tables import ReadTable, among
 
@@ -47,7 +47,7 @@ class ErrorsVisible(Invariant):
                 if ends.shows(res):
                     continue
                 if ends.is_over(res):
-                    anomalies.append(_swallowed(res))
+                    anomalies.append(_swallowed(view, attempt, res))
                 else:
                     pending.append(f"the failure of {_named(res)} (event {res.n}) was not reported")
             anomalies += _double_routed(ends)
@@ -130,16 +130,41 @@ def _double_routed(ends: _Ends) -> Iterator[Anomaly]:
                 f" of subtask {failed.s} as well (event {failed.n})"
             )
             events = tuple(sorted((dead.n, failed.n)))
-            yield Anomaly(kind="double-routed", s=failed.s, id=record, events=events, say=say)
+            then = [
+                f"{let(dead.n)} settled record {shown(record)} as a dead letter.",
+                f"{let(failed.n)} failed the same attempt because of the same record.",
+            ]
+            rule = "a failed record either becomes a dead letter or fails its task, not both"
+            yield convict("double-routed", failed.s, events, say, then, rule, id=record)
 
 
-def _swallowed(res: Res) -> Anomaly:
+def _swallowed(view: SubtaskView, attempt: AttemptTrace, res: Res) -> Anomaly:
     how = "failed for good" if res.r == "fail" else "timed out with an error"
     say = (
         f"{_named(res)} {how}, but the attempt neither failed nor was killed in time, and the record did not go"
         " to the dead letters"
     )
-    return Anomaly(kind="swallowed", s=res.s, id=res.id, events=(res.n,), say=say)
+
+    def then() -> Iterator[str]:
+        yield f"By {let(res.n)} record {shown(res.id)} {how} in attempt {res.a}."
+        yield f"After it, attempt {res.a} wrote no dead letter of the record."
+        completers: list[Done | Commit] = [*view.case.trace.dones, *view.subtask.commits]
+        snaps = (cut.snap for cut in attempt.cuts if cut.snap.n > res.n)
+        ends = (e for e in attempt.events if isinstance(e, Kill | Close | Ended))
+        later = (start for start in view.starts if start.a > res.a)
+        done = (s for s in snaps if any(e.c == s.c and e.n > s.n for e in completers))
+        if (snap := next(done, None)) is not None:
+            yield (
+                f"The attempt then took the snap of checkpoint {snap.c}, which was completed (event {snap.n})."
+            )
+        elif (end := next(chain(ends, later), None)) is not None:
+            yield f"Attempt {res.a} went on without reporting a failure, up to {let(end.n)}."
+        outs = (out for out in view.story(res.id, Out) if out.a == res.a and out.n > res.n)
+        if (out := next(outs, None)) is not None:
+            yield f"Instead a result left: {let(out.n)}."
+
+    rule = "a failure fails its attempt or becomes a dead letter before a checkpoint completes without the record"
+    return convict("swallowed", res.s, (res.n,), say, then, rule, id=res.id)
 
 
 def _named(res: Res) -> str:
@@ -164,15 +189,15 @@ class _Letters:
         """D*; a dead letter whose epoch was committed twice is here twice."""
         self.behind: dict[int, Res] = {}
         """For a `dead`, by its number, the failure behind it; absent if there is none."""
-        self.visible: dict[Id, int] = {}
-        """The number of the first `out` of each record in O*."""
+        self.visible: dict[Id, Out] = {}
+        """The first `out` of each record in O*."""
         for view in case.views:
             for attempt in view.subtask.attempts.values():
                 self._file(view, attempt)
             for dead in _effective_dead(view):
                 self.shown.setdefault(dead.id, []).append(dead)
             for _, out in outputs(view.output):
-                self.visible.setdefault(out.id, out.n)
+                self.visible.setdefault(out.id, out)
 
     def _file(self, view: SubtaskView, attempt: AttemptTrace) -> None:
         failures: dict[Id, Res] = {}
@@ -290,7 +315,7 @@ class _TableOfDead:
                 f"{self._table.holds(rows, (record, None))} with the error {shown(altered[0].error)}, but it failed"
                 f" with {listed(errors)}"
             )
-            failures = [self._letters.behind[dead.n].n for dead in letters]
+            failures = [self._letters.behind[dead.n] for dead in letters]
             yield self._told(
                 "row-altered", record, say, rows=altered, letters=letters, others=failures, may_change=False
             )
@@ -303,12 +328,14 @@ class _TableOfDead:
         *,
         rows: Iterable[Row],
         letters: Iterable[Dead] = (),
-        others: Iterable[int] = (),
+        others: Iterable[Out | Res] = (),
         may_change: bool | None = None,
     ) -> OfTable:
         """By default the run's end may change what has a dead letter in some attempt, and no visible output."""
         s = self._case.subtask_of(record)
-        cited = [*(dead.n for dead in letters), *others]
-        anomaly = self._table.anomaly(kind, (record, None), s=s, say=say, rows=list(rows), others=cited)
+        key, cited = (record, None), [*letters, *others]
+        anomaly = self._table.anomaly(
+            kind, key, s=s, say=say, rows=list(rows), cited=cited, taken_by=self._case.taken
+        )
         undecided = record in self._letters.all and record not in self._letters.visible
         return OfTable(anomaly, undecided if may_change is None else may_change)

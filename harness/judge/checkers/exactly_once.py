@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 from msgspec import UNSET
 
-from harness.history.event import Id, Out, Row
+from harness.history.event import Id, In, Out, Row, Snap
 from harness.history.values import listed, same, shown
-from harness.history.verdict import Anomaly
+from harness.history.verdict import Anomaly, let, let_all, run_finished
 from harness.judge.checkers.indexed_history import IndexedHistory, SubtaskView
 from harness.judge.checkers.inputs import Taken
-from harness.judge.checkers.invariant import Findings, Invariant, OfTable, findings_of_tables
+from harness.judge.checkers.invariant import Findings, Invariant, OfTable, convict, findings_of_tables
 from harness.judge.checkers.looked_up_values import judge_values
 from harness.judge.checkers.outputs import Shown, outputs
 from harness.judge.checkers.tables import Key, ReadTable, among
@@ -25,6 +25,8 @@ from harness.judge.checkers.tables import Key, ReadTable, among
 _WITHOUT_VALUES = (
     "no record has an expected value, so only the numbers of results were judged, not their values"
 )
+
+_EVENTS_NAMED = 3
 
 
 class ExactlyOnce(Invariant):
@@ -59,7 +61,7 @@ def _judged(case: IndexedHistory, views: Sequence[SubtaskView]) -> Findings:
     """For each record and each `j` the first appearance of that output."""
     for entry, out in results:
         seen.setdefault(out.id, {}).setdefault(out.j, entry)
-    anomalies = [*_doubled(results), *_wrong_each(holders, results), *_gaps(holders, seen)]
+    anomalies = [*_doubled(holders, results), *_wrong_each(holders, results), *_gaps(holders, seen)]
     lost = list(_lost(holders, seen))
     return Findings(
         anomalies=(*anomalies, *(lost if case.finished else ())),
@@ -77,7 +79,7 @@ class _Holders:
         self.last = {record: view for view in views for record in view.source.records}
 
 
-def _doubled(results: list[tuple[Shown, Out]]) -> Iterator[Anomaly]:
+def _doubled(holders: _Holders, results: list[tuple[Shown, Out]]) -> Iterator[Anomaly]:
     first: dict[tuple[Id, int], Shown] = {}
     for entry, out in results:
         before = first.setdefault((out.id, out.j), entry)
@@ -87,13 +89,48 @@ def _doubled(results: list[tuple[Shown, Out]]) -> Iterator[Anomaly]:
                 again = f"subtask {before.emission.s} emitted it, and subtask {out.s} again"
             if before.emission is out:
                 again = f"epochs of attempt {out.a} were committed twice"
-            yield Anomaly(
-                kind="duplicate",
-                s=out.s,
-                id=out.id,
-                events=tuple(sorted({*before.witness, *entry.witness})),
-                say=f"output {out.j} of record {shown(out.id)} is visible twice: {again}",
-            )
+            yield _duplicate(holders.by_s[out.s], before, entry, out, again)
+
+
+def _duplicate(view: SubtaskView, before: Shown, entry: Shown, out: Out, again: str) -> Anomaly:
+    outs = sorted({before.emission.n, out.n})
+    commits = sorted({shown.commit for shown in (before, entry) if shown.commit is not None})
+
+    def then() -> Iterator[str]:
+        if (taken := view.taken(out.id)) is not None:
+            yield f"Record {shown(out.id)} was accepted once: {let(taken.n)}."
+        if len(outs) > 1:
+            yield f"{let_all(outs)} are both output {out.j} of it."
+            yield from _restores_between(view, out.id, outs[0], outs[-1])
+        sink = view.case.header.sink
+        if len(outs) == 1 and len(commits) > 1:
+            yield f"{let(outs[0])} was made visible by {let_all(commits)}."
+        elif commits:
+            yield f"Both were made visible by {let_all(commits)}."
+        elif sink == "append":
+            yield "The sink keeps everything that was emitted (append), so both are visible."
+        elif sink == "rollback":
+            yield "Both are in the chain of attempts that led to the final state, so neither was rolled back."
+
+    say = f"output {out.j} of record {shown(out.id)} is visible twice: {again}"
+    rule = "every expected output is visible once"
+    return convict("duplicate", out.s, {*outs, *commits}, say, then, rule, id=out.id)
+
+
+def _restores_between(view: SubtaskView, record: Id, first: int, last: int) -> Iterator[str]:
+    for start in view.starts:
+        cut = view.checkpoints.cut_restored(view.subtask.attempts[start.a])
+        if not first < start.n < last:
+            continue
+        if cut is None:
+            yield f"Between them, {let(start.n)} started without restoring a snap."
+        else:
+            word = "holds" if _holds(cut.snap, record) else "does not hold"
+            yield f"Between them, {let(start.n)} restored {let(cut.snap.n)}, which {word} the record."
+
+
+def _holds(snap: Snap, record: Id) -> bool:
+    return any(element.get("id") == record for element in snap.elements)
 
 
 def _wrong_each(holders: _Holders, results: list[tuple[Shown, Out]]) -> Iterator[Anomaly]:
@@ -105,12 +142,34 @@ def _wrong_each(holders: _Holders, results: list[tuple[Shown, Out]]) -> Iterator
             say = (
                 f"output {out.j} of record {shown(out.id)} is visible, but subtask {view.s} never took it in"
             )
-            yield Anomaly(kind="phantom", s=view.s, id=out.id, events=(out.n,), say=say)
+            yield _phantom(view, out, say)
         elif reason := _wrong(view, out, taken):
             say = f"output {out.j} of record {shown(out.id)} (position {taken.pos}) {reason}"
-            yield Anomaly(
-                kind="wrong-value", s=view.s, id=out.id, events=tuple(sorted({taken.n, out.n})), say=say
-            )
+            yield _wrong_value(view, out, say, taken.n)
+
+
+def _phantom(view: SubtaskView, out: Out, say: str) -> Anomaly:
+    def then() -> Iterator[str]:
+        if (other := view.case.taken(out.id)) is not None:
+            yield f"Record {shown(out.id)} was taken in by subtask {other.s} ({let(other.n)})."
+        never = f"never took record {shown(out.id)} in"
+        yield f"Subtask {out.s}, which emitted {let(out.n)}, {never}."
+
+    rule = "every visible result belongs to a record that its subtask took in"
+    return convict("phantom", view.s, (out.n,), say, then, rule, id=out.id)
+
+
+def _wrong_value(view: SubtaskView, out: Out, say: str, *cited: int) -> Anomaly:
+    def then() -> Iterator[str]:
+        taken = view.taken(out.id)
+        if taken is not None and taken.expect is not UNSET:
+            yield f"{let(taken.n)} gives the expected outputs of the record: {shown(taken.expect)}."
+        for outcome in view.outcomes(out.id, out.a)[:1]:
+            yield f"In attempt {out.a} its outcome was {let(outcome.n)}."
+        yield f"But {let(out.n)} is visible; {say}."
+
+    rule = "every visible output is one of its record's expected outputs, numbered without a gap"
+    return convict("wrong-value", view.s, {*cited, out.n}, say, then, rule, id=out.id)
 
 
 def _wrong(view: SubtaskView, out: Out, taken: Taken) -> str:
@@ -133,9 +192,10 @@ def _gaps(holders: _Holders, seen: dict[Id, dict[int, Shown]]) -> Iterator[Anoma
             gap = next(j for j in range(len(by_number) + 1) if j not in by_number)
             beyond = [j for j in by_number if j > gap]
             if beyond:
-                witness = by_number[min(beyond)]
+                entry = by_number[min(beyond)]
+                assert isinstance(entry.emission, Out)
                 say = f"output {min(beyond)} of record {shown(record)} is visible, but output {gap} is not"
-                yield Anomaly(kind="wrong-value", s=view.s, id=record, events=witness.witness, say=say)
+                yield _wrong_value(view, entry.emission, say, *entry.witness)
 
 
 def _lost(holders: _Holders, seen: dict[Id, dict[int, Shown]]) -> Iterator[Anomaly]:
@@ -148,12 +208,62 @@ def _lost(holders: _Holders, seen: dict[Id, dict[int, Shown]]) -> Iterator[Anoma
         if missing:
             decided = () if outcome is None else (outcome.n,)
             say = f"output {listed(missing)} of {place} is missing from the sink's output"
-            yield Anomaly(
-                kind="lost", s=view.s, id=record, events=tuple(sorted({taken.n, *decided})), say=say
-            )
+            yield _missing(view, record, say, taken.n, *decided)
         elif wanted is None and outcome is None and not begun:
             say = f"{place} has neither an outcome nor a visible output"
-            yield Anomaly(kind="lost", s=view.s, id=record, events=(taken.n,), say=say)
+            yield _missing(view, record, say, taken.n)
+
+
+def _missing(view: SubtaskView, record: Id, say: str, *cited: int) -> Anomaly:
+    def then() -> Iterator[str]:
+        taken, outs = view.taken(record), view.story(record, Out)
+        if taken is not None:
+            yield f"Record {shown(record)} was accepted: {let(taken.n)}."
+        outcomes = [outcome.n for outcome in view.outcomes(record)]
+        came = f"Its outcome came: {let_all(outcomes[:_EVENTS_NAMED])}."
+        yield came if outcomes else "No outcome of it ever came."
+        if not outs:
+            yield "No output of it ever left."
+        for out in outs[:_EVENTS_NAMED]:
+            yield f"{let(out.n)} left{_fate(view, out)}."
+        if taken is not None:
+            yield from _restored_without(view, taken)
+        yield run_finished(_EVENTS_NAMED)
+
+    rule = f"{say}, and after a normal finish every expected output is visible"
+    events = tuple(sorted({*cited}))
+    return convict("lost", view.s, events, say, then, rule, id=record)
+
+
+def _fate(view: SubtaskView, out: Out) -> str:
+    """Why an emission is not visible, if events tell."""
+    sink, attempts = view.case.header.sink, view.subtask.attempts
+    if sink in {"atomic", "two-phase"}:
+        snap = next((cut.snap for cut in attempts[out.a].cuts if cut.snap.n > out.n), None)
+        if snap is None:
+            return f", and belongs to no epoch: no snap of attempt {out.a} follows it"
+        committed = any(commit.c == snap.c for commit in view.subtask.commits)
+        return "" if committed else f", in epoch {snap.c}, which no event commits"
+    successor = next((start for start in view.starts if start.a > out.a), None)
+    if successor is None or sink == "append":
+        return ""
+    if successor.n < out.n:
+        return f" after {let(successor.n)} had superseded its attempt"
+    cut = view.checkpoints.cut_restored(attempts[successor.a])
+    went_back = cut is None or cut.snap.n < out.n
+    return f", and {let(successor.n)} went back to an earlier state" if went_back else ""
+
+
+def _restored_without(view: SubtaskView, taken: In) -> Iterator[str]:
+    """Which restarts restored a snap beyond the record's position that does not hold the record."""
+    for start in view.starts:
+        cut = view.checkpoints.cut_restored(view.subtask.attempts[start.a])
+        if cut is None or start.n < taken.n or taken.pos >= cut.snap.pos or _holds(cut.snap, taken.id):
+            continue
+        yield (
+            f"{let(start.n)} restored {let(cut.snap.n)}, whose cut is beyond the record"
+            f" (position {taken.pos} comes before {cut.snap.pos}) and which does not hold it."
+        )
 
 
 _EPOCHS = frozenset({"atomic", "two-phase"})
@@ -311,6 +421,7 @@ class _TableOfOutputs:
     ) -> OfTable:
         """By default the run's end may change what has left in some attempt: that may be rolled back or written."""
         s = self._case.subtask_of(key[0])
-        cited = [out.n for out in outs]
-        anomaly = self._table.anomaly(kind, key, s=s, say=say, rows=list(rows), others=cited)
+        anomaly = self._table.anomaly(
+            kind, key, s=s, say=say, rows=list(rows), cited=outs, taken_by=self._case.taken
+        )
         return OfTable(anomaly, bool(self._seen.emitted(key)) if may_change is None else may_change)

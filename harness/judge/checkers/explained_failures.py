@@ -20,10 +20,10 @@ from harness.history.event import Call, Close, Ended, Failed, Kill, Res, Start
 from harness.history.header import OperatorHeader
 from harness.history.stalls import fault_spans
 from harness.history.values import shown
-from harness.history.verdict import Anomaly
+from harness.history.verdict import Anomaly, let
 from harness.judge.checkers.history_trace import AttemptTrace, SubtaskTrace
 from harness.judge.checkers.indexed_history import IndexedHistory
-from harness.judge.checkers.invariant import Findings, Invariant
+from harness.judge.checkers.invariant import Findings, Invariant, convict
 
 _US_PER_MS = 1000
 
@@ -200,12 +200,26 @@ def _unexplained(incident: _Incident, causes: _Causes) -> Anomaly:
         case _:
             assert_never(event)
     others = [res.n for res in failures[-1:]]
-    if isinstance(event, Start) and attempt.start is not None:
-        others.append(attempt.start.n)
-    return Anomaly(
-        kind="unexplained-failure",
-        s=event.s,
-        id=record,
-        events=tuple(sorted({event.n, *others})),
-        say=say,
-    )
+    then: list[str] = []
+    if failures:
+        res = failures[-1]
+        then += [
+            f"By {let(res.n)} the call of record {shown(res.id)} failed, and {let(event.n)} followed.",
+            _unnamed(res),
+            f"No fault that was on from the record's first call to {let(res.n)} can cause a `res`.",
+        ]
+    elif isinstance(event, Start):
+        before = attempt.start or event
+        others.append(before.n)
+        ended = "whose attempt had not ended, failed or been killed"
+        then.append(f"{let(event.n)} followed {let(before.n)}, {ended}.")
+    kind = type(event).__name__.lower()
+    then += [_unnamed(event), f"No fault that was on at {let(event.n)} can cause a `{kind}`."]
+    rule = "an attempt fails, is killed or is restarted only for a cause that the history names"
+    return convict("unexplained-failure", event.s, {event.n, *others}, say, then, rule, id=record)
+
+
+def _unnamed(event: _Asked | Res) -> str:
+    if event.by is UNSET:
+        return f"{let(event.n)} names no cause."
+    return f"{let(event.n)} names {shown(event.by)} as its cause, which was no fault of that time."

@@ -13,9 +13,9 @@ from msgspec import UNSET
 
 from harness.history.event import Commit, Effect
 from harness.history.values import shown
-from harness.history.verdict import Anomaly
+from harness.history.verdict import Anomaly, let
 from harness.judge.checkers.indexed_history import IndexedHistory, SubtaskView
-from harness.judge.checkers.invariant import Findings, Invariant
+from harness.judge.checkers.invariant import Findings, Invariant, convict
 
 
 class Fencing(Invariant):
@@ -34,7 +34,7 @@ class Fencing(Invariant):
 
     def examine(self, view: SubtaskView) -> Findings:
         """Each commit of a superseded attempt."""
-        anomalies = tuple(_zombie_commits(view.subtask.commits))
+        anomalies = tuple(_zombie_commits(view))
         attempts = len(view.subtask.attempts)
         return Findings(anomalies=anomalies, observed=len(view.subtask.commits), exposed=attempts > 1)
 
@@ -42,7 +42,7 @@ class Fencing(Invariant):
         """Each effect of a superseded attempt; undecided if the audit was not read whole."""
         effects = sorted(case.trace.effects, key=lambda effect: effect.seq)
         return Findings(
-            anomalies=(*_zombie_effects(effects), *_of_ended_subtasks(case, effects)),
+            anomalies=(*_zombie_effects(case, effects), *_of_ended_subtasks(case, effects)),
             unread=tuple(case.tables.unread("audit")),
             observed=len(effects),
             exposed=bool(case.rescalings),
@@ -64,8 +64,7 @@ def _of_ended_subtasks(case: IndexedHistory, effects: list[Effect]) -> Iterator[
                 f" {shown(effect.id)} (seq {effect.seq}) after subtask {after.s}, which it began, had written record"
                 f" {shown(after.id)} (seq {after.seq})"
             )
-            events = (rescale.n, after.n, effect.n)
-            yield Anomaly(kind="zombie-effect", s=effect.s, id=effect.id, events=events, say=say)
+            yield _zombie_effect(case, after, effect, say, rescale.n)
         if effect.s in begun:
             first.setdefault(begun[effect.s].n, effect)
     committed: dict[int, Commit] = {}
@@ -77,29 +76,27 @@ def _of_ended_subtasks(case: IndexedHistory, effects: list[Effect]) -> Iterator[
                 f"epoch {commit.c} of subtask {commit.s}, which the rescale of event {rescale.n} had ended, is"
                 f" committed after subtask {by.s}, which it began, has committed"
             )
-            events = (rescale.n, by.n, commit.n)
-            yield Anomaly(kind="zombie-commit", s=commit.s, c=commit.c, events=events, say=say)
+            yield _zombie_commit(case, by, commit, say, rescale.n)
         if commit.s in begun:
             committed.setdefault(begun[commit.s].n, commit)
 
 
-def _zombie_commits(commits: list[Commit]) -> Iterator[Anomaly]:
-    highest = 0
-    witness = 0
-    for commit in commits:
+def _zombie_commits(view: SubtaskView) -> Iterator[Anomaly]:
+    highest: Commit | None = None
+    for commit in view.subtask.commits:
         if commit.a is UNSET:
             continue
-        if commit.a < highest:
+        if highest is not None and highest.a is not UNSET and commit.a < highest.a:
             say = (
                 f"attempt {commit.a} commits epoch {commit.c} of subtask {commit.s}"
-                f" after attempt {highest} has committed"
+                f" after attempt {highest.a} has committed"
             )
-            yield Anomaly(kind="zombie-commit", s=commit.s, c=commit.c, events=(witness, commit.n), say=say)
+            yield _zombie_commit(view.case, highest, commit, say)
         else:
-            highest, witness = commit.a, commit.n
+            highest = commit
 
 
-def _zombie_effects(effects: list[Effect]) -> Iterator[Anomaly]:
+def _zombie_effects(case: IndexedHistory, effects: list[Effect]) -> Iterator[Anomaly]:
     """Zombie writes among effects sorted by `seq`."""
     highest: dict[int, Effect] = {}
     for effect in effects:
@@ -109,7 +106,36 @@ def _zombie_effects(effects: list[Effect]) -> Iterator[Anomaly]:
                 f"attempt {effect.token} wrote record {shown(effect.id)} (seq {effect.seq}) after attempt"
                 f" {before.token} had written record {shown(before.id)} (seq {before.seq})"
             )
-            events = (before.n, effect.n)
-            yield Anomaly(kind="zombie-effect", s=effect.s, id=effect.id, events=events, say=say)
+            yield _zombie_effect(case, before, effect, say)
         else:
             highest[effect.s] = effect
+
+
+def _zombie_effect(case: IndexedHistory, before: Effect, effect: Effect, say: str, *cited: int) -> Anomaly:
+    older, newer = sorted((before, effect), key=lambda one: one.token)
+
+    def then() -> Iterator[str]:
+        yield from _superseded(case, effect.s, newer.token)
+        order = f"the database committed number {newer.seq} before {older.seq}"
+        yield f"{let(newer.n)} precedes {let(older.n)}: {order}."
+
+    rule = f"attempt {older.token} may write no row after attempt {newer.token} has written one"
+    return convict("zombie-effect", effect.s, (*cited, before.n, effect.n), say, then, rule, id=effect.id)
+
+
+def _zombie_commit(case: IndexedHistory, before: Commit, commit: Commit, say: str, *cited: int) -> Anomaly:
+    older, newer = sorted((before, commit), key=lambda one: one.a or 0)
+
+    def then() -> Iterator[str]:
+        yield from _superseded(case, commit.s, newer.a or 0)
+        yield f"{let(newer.n)} comes before {let(older.n)}."
+
+    rule = f"attempt {older.a} may commit nothing after attempt {newer.a} has committed"
+    return convict("zombie-commit", commit.s, (*cited, before.n, commit.n), say, then, rule, c=commit.c)
+
+
+def _superseded(case: IndexedHistory, s: int, newer: int) -> Iterator[str]:
+    starts = (start for view in case.views_of(s) for start in view.starts if start.a == newer)
+    for start in starts:
+        origin = "from the beginning" if start.from_ is None else f"from checkpoint {start.from_}"
+        yield f"Attempt {newer} superseded the earlier ones at {let(start.n)}, {origin}."

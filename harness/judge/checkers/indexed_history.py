@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from operator import attrgetter
+from typing import NamedTuple, TypeVar
 
 from msgspec import UNSET
 
-from harness.history.event import Id, Out, Owm, Rescale
+from harness.history.event import Call, Dead, Id, In, Out, Owm, Res, Rescale, Start, W, Wm
 from harness.history.header import Header
 from harness.history.stalls import Stalls
 from harness.history.values import identity
@@ -38,6 +39,9 @@ from harness.judge.checkers.outputs import (
 )
 from harness.judge.checkers.tables import Tables
 
+by_number = attrgetter("n")
+_OfRecord = TypeVar("_OfRecord", In, Call, Res, Out, Dead)
+
 
 class Furthest(NamedTuple):
     """How far the O* of a subtask reaches."""
@@ -47,7 +51,8 @@ class Furthest(NamedTuple):
     """The result whose record has the highest position; None: there is none."""
     mark: float
     """The position of the highest watermark."""
-    mark_n: int
+    owm: Owm | None
+    """That watermark."""
 
 
 class SubtaskView:
@@ -57,6 +62,8 @@ class SubtaskView:
         self.subtask = subtask
         self.case = case
         self.s = subtask.s
+        self._stories: dict[Id, list[In | Call | Res | Out | Dead]] = {}
+        """Of the records that were asked about."""
 
     @cached_property
     def source(self) -> SubtaskInput:
@@ -90,15 +97,15 @@ class SubtaskView:
     @cached_property
     def furthest(self) -> Furthest:
         """The result and the watermark of O* that stand furthest in its input."""
-        pos, j, out, mark, mark_n = -math.inf, 0, None, -math.inf, 0
+        pos, j, out, mark, owm = -math.inf, 0, None, -math.inf, None
         for shown, of_mark in zip(self.output, self.output_marks, strict=True):
             emission = shown.emission
             if isinstance(emission, Owm):
                 if of_mark is not None and of_mark > mark:
-                    mark, mark_n = of_mark, emission.n
+                    mark, owm = of_mark, emission
             elif (at := self.source.position(emission.id)) is not None and (at, emission.j) > (pos, j):
                 pos, j, out = at, emission.j, emission
-        return Furthest(pos, out, mark, mark_n)
+        return Furthest(pos, out, mark, owm)
 
     @cached_property
     def furthest_of_key(self) -> dict[Hashable, tuple[int, Out]]:
@@ -122,6 +129,42 @@ class SubtaskView:
     def inputs(self) -> dict[int, AttemptInput]:
         """The input of each attempt, by attempt number."""
         return {a: AttemptInput(attempt, self.source) for a, attempt in self.subtask.attempts.items()}
+
+    @property
+    def starts(self) -> list[Start]:
+        """The begin of each of its attempts, in order."""
+        starts = [attempt.start for attempt in self.subtask.attempts.values() if attempt.start is not None]
+        return sorted(starts, key=by_number)
+
+    def story(self, record: Id, *kinds: type[_OfRecord]) -> list[_OfRecord]:
+        """The events of these kinds about a record, in order; the first time it reads the events of all attempts."""
+        if record not in self._stories:
+            events = (e for attempt in self.subtask.attempts.values() for e in attempt.events)
+            about = (e for e in events if isinstance(e, In | Call | Res | Out | Dead) and e.id == record)
+            self._stories[record] = sorted(about, key=by_number)
+        return [event for event in self._stories[record] if isinstance(event, kinds)]
+
+    def taken(self, record: Id) -> In | None:
+        """The event by which it first took a record in."""
+        return next(iter(self.story(record, In)), None)
+
+    def outcomes(self, record: Id, a: int | None = None) -> list[Res | Dead]:
+        """The final outcomes of a record, in attempt `a` or in all."""
+        found: list[Res | Dead] = [*self.story(record, Res), *self.story(record, Dead)]
+        final = (e for e in found if (isinstance(e, Dead) or e.final) and a in {None, e.a})
+        return sorted(final, key=by_number)
+
+    def marks_of(self, w: W) -> list[Wm]:
+        """The first `wm` of a watermark at each of its positions, in the order of the history."""
+        found: dict[int, Wm] = {}
+        for mark in self.all_marks(w):
+            found.setdefault(mark.pos, mark)
+        return list(found.values())
+
+    def all_marks(self, w: W) -> list[Wm]:
+        """Each `wm` of a watermark, in order."""
+        events = (e for attempt in self.subtask.attempts.values() for e in attempt.events)
+        return sorted((e for e in events if isinstance(e, Wm) and e.w == w), key=by_number)
 
 
 class Origin(NamedTuple):
@@ -281,6 +324,10 @@ class IndexedHistory:
         attempts_due = (seen.get(s) for s in due)
         return all(attempt is not None and attempt.ended is not None for attempt in attempts_due)
 
+    def views_of(self, s: int) -> list[SubtaskView]:
+        """The view of subtask `s`; none if no event is of that subtask."""
+        return [view for view in self.views if view.s == s]
+
     @cached_property
     def joint_outputs(self) -> ExpectedOutputs:
         """What each record must yield, over all subtasks that held it."""
@@ -290,6 +337,15 @@ class IndexedHistory:
     def owner(self) -> dict[Id, SubtaskView]:
         """For each accepted record the subtask that took it in; with rescales the last one that held it."""
         return {record: view for view in self.views for record in view.source.records}
+
+    def taken(self, record: Id) -> In | None:
+        """The event by which any subtask first took a record in."""
+        entries = (view.taken(record) for view in self.views)
+        return min(filter(None, entries), key=by_number, default=None)
+
+    def entry(self, record: Id, n: int) -> In | None:
+        """Event `n`, if by it some subtask took the record in."""
+        return next((e for view in self.views for e in view.story(record, In) if e.n == n), None)
 
     def subtask_of(self, record: Id) -> int | None:
         """The number of the subtask that took a record in; None if none did."""

@@ -16,7 +16,10 @@ from typing import Any, NamedTuple
 from msgspec import UNSET, UnsetType
 
 from harness.history.event import Emission, Id, In, Out, Owm, W, Wm
+from harness.history.values import shown
 from harness.judge.checkers.history_trace import AttemptTrace, SubtaskTrace
+
+_ELEMENTS_NAMED = 8
 
 
 def positions_of_emissions(
@@ -137,6 +140,17 @@ def element_of(given: Mapping[str, Any]) -> Element:
 def elements_of(given: Sequence[Mapping[str, Any]]) -> Iterator[Element]:
     """The entries of `elements`, in order."""
     return map(element_of, given)
+
+
+def element_name(element: Element) -> str:
+    return f"watermark {shown(element.w)}" if isinstance(element, Mark) else f"record {shown(element.id)}"
+
+
+def several(elements: Sequence[Element]) -> str:
+    """The first of some elements, in order."""
+    named = ", ".join(map(element_name, elements[:_ELEMENTS_NAMED]))
+    more = len(elements) - _ELEMENTS_NAMED
+    return named + (f" and {more} more" if more > 0 else "") or "nothing"
 
 
 class AttemptInput:

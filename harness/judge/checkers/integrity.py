@@ -13,10 +13,10 @@ from msgspec import UNSET
 
 from harness.history.event import Call, Id, Res
 from harness.history.values import identity, shown
-from harness.history.verdict import Anomaly
+from harness.history.verdict import Anomaly, let
 from harness.judge.checkers.history_trace import AttemptTrace
 from harness.judge.checkers.indexed_history import IndexedHistory
-from harness.judge.checkers.invariant import Findings, Invariant
+from harness.judge.checkers.invariant import Findings, Invariant, convict
 
 
 class Integrity(Invariant):
@@ -54,8 +54,12 @@ def _reused(asked: Sequence[Call], first: dict[Hashable, Call]) -> Iterator[Anom
     for call in asked:
         if (before := first[identity(call.nonce)]) is not call:
             say = f"{_named(call)} has the nonce {shown(call.nonce)}, which {_named(before)} had before"
-            events = (before.n, call.n)
-            yield Anomaly(kind="nonce-reused", s=call.s, id=call.id, events=events, say=say)
+            then = (
+                f"{let(before.n)} sent the nonce {shown(before.nonce)}.",
+                f"{let(call.n)}, a later call, sent the same.",
+            )
+            rule = "every call has a nonce of its own, so that answers can be told apart"
+            yield convict("nonce-reused", call.s, (before.n, call.n), say, then, rule, id=call.id)
 
 
 def _foreign(attempt: AttemptTrace, first: dict[Hashable, Call]) -> Iterator[Anomaly]:
@@ -81,10 +85,15 @@ def _misdirected(res: Res, mine: Call | None, asker: Call | None) -> Anomaly:
         clauses.append(f"but the call had {shown(mine.nonce)}")
     if asker is not None:
         clauses.append(f"{'and' if mine else 'but'} that is the nonce of {_named(asker)}")
-    events = {res.n} | {call.n for call in (mine, asker) if call is not None}
-    return Anomaly(
-        kind="foreign-response", s=res.s, id=res.id, events=tuple(sorted(events)), say=", ".join(clauses)
-    )
+    calls = {call.n: call for call in (mine, asker) if call is not None}
+    then = [f"{let(res.n)} carries the nonce {shown(res.nonce)}."]
+    for n, call in sorted(calls.items()):
+        answered = (call.id, call.a, call.try_) == (res.id, res.a, res.try_)
+        whose = "the call that it answers" if answered else "another call"
+        then.append(f"{let(n)}, {whose}, had sent {shown(call.nonce)}.")
+    say = ", ".join(clauses)
+    rule = "an answer carries the nonce of its own call"
+    return convict("foreign-response", res.s, {res.n, *calls}, say, tuple(then), rule, id=res.id)
 
 
 def _named(event: Call | Res) -> str:

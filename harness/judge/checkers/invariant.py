@@ -9,11 +9,12 @@ operator, a clock or a file.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
+from harness.history.event import Id, W
 from harness.history.header import Holding
-from harness.history.verdict import Anomaly, InvariantVerdict, Outcome
+from harness.history.verdict import ANOMALIES_IN_FULL, Anomaly, Facts, InvariantVerdict, Outcome
 from harness.judge.checkers.indexed_history import IndexedHistory, SubtaskView
 
 ANOMALIES_MAX = 100
@@ -83,6 +84,33 @@ class OfTable(NamedTuple):
     """Whether it is an anomaly only after a normal finish, because the run could still have undone or written it."""
 
 
+def convict(
+    kind: str,
+    s: int | None,
+    events: Iterable[int],
+    say: str,
+    then: Facts,
+    rule: str,
+    *,
+    about: object = None,
+    id: Id | None = None,
+    w: W | None = None,
+    c: int | None = None,
+) -> Anomaly:
+    """An anomaly `about` an event or element, if it names one; cites events that are given as a set in order."""
+    return Anomaly(
+        kind=kind,
+        s=s,
+        id=getattr(about, "id", id),
+        w=getattr(about, "w", w),
+        c=getattr(about, "c", c),
+        events=tuple(sorted(events) if isinstance(events, set) else events),
+        say=say,
+        then=then,
+        rule=rule,
+    )
+
+
 def findings_of_tables(case: IndexedHistory, holding: Holding, shown: Iterable[OfTable]) -> Findings:
     """The findings of the tables that hold this, given what they show."""
     shown = list(shown)
@@ -125,16 +153,27 @@ def settle(invariant: Settled, parts: Iterable[Findings]) -> InvariantVerdict:
     """The verdict on the sum of the findings: a violation beats unknown, unknown beats vacuous."""
     parts = [part for part in parts if part is not _NOTHING]
     anomalies = [anomaly for part in parts for anomaly in part.anomalies]
-    anomalies.sort(key=lambda anomaly: max(anomaly.events, default=0))
+    anomalies.sort(key=_shown_at)
     outcome, why = _outcome(invariant, bool(anomalies), parts)
     return InvariantVerdict(
         invariant=invariant.name,
         outcome=outcome,
-        anomalies=tuple(anomalies[:ANOMALIES_MAX]),
+        anomalies=tuple(in_full(anomalies[:ANOMALIES_MAX])),
         omitted=max(0, len(anomalies) - ANOMALIES_MAX),
         why=why,
         observed=sum(part.observed for part in parts),
     )
+
+
+def _shown_at(anomaly: Anomaly) -> int:
+    return max(anomaly.events, default=0)
+
+
+def in_full(anomalies: Iterable[Anomaly]) -> list[Anomaly]:
+    """In order, with the facts of those that will be explained."""
+    found = sorted(anomalies, key=_shown_at)
+    first = [anomaly.in_full() for anomaly in found[:ANOMALIES_IN_FULL]]
+    return [*first, *(replace(anomaly, then=()) for anomaly in found[ANOMALIES_IN_FULL:])]
 
 
 def _outcome(invariant: Settled, convicted: bool, parts: list[Findings]) -> tuple[Outcome, str]:  # noqa: FBT001

@@ -10,16 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from harness.history.event import GiveUp, In, Owm, Restore, Wm
+from harness.history.event import Call, Dead, GiveUp, Id, In, Out, Owm, Res, Restore, Wm
+from harness.history.stalls import fault_spans
 from harness.history.values import shown
-from harness.history.verdict import Anomaly
+from harness.history.verdict import Anomaly, let, let_all
 from harness.judge.checkers.attempt_state import AttemptProgress, MarksLeft
 from harness.judge.checkers.history_trace import AttemptTrace
 from harness.judge.checkers.indexed_history import IndexedHistory, SubtaskView
-from harness.judge.checkers.inputs import Element, Mark, RecordOf, elements_of
-from harness.judge.checkers.invariant import Findings, Invariant
+from harness.judge.checkers.inputs import Element, Mark, RecordOf, element_name, elements_of
+from harness.judge.checkers.invariant import Findings, Invariant, convict
 
 _US_PER_MS = 1000
+_SINCE_NAMED = 4
 
 
 class Liveness(Invariant):
@@ -67,7 +69,7 @@ def _excuse(case: IndexedHistory, giveup: GiveUp) -> str:
 class _Came(NamedTuple):
     """An element of an attempt's input, and the event that brought it in."""
 
-    n: int
+    event: Restore | In | Wm
     place: int
     """Its index in the elements of one `restore`; else 0."""
     view: SubtaskView
@@ -75,22 +77,48 @@ class _Came(NamedTuple):
 
 
 def _stuck(case: IndexedHistory, giveup: GiveUp) -> Anomaly:
+    recover_ms = case.header.bounds.recover
+    when = f"{recover_ms} ms after the last fault" if recover_ms else "with no fault active"
+    rule = f"{when} the operator makes progress until its end"
     oldest = [came for view in case.views if (came := _first_unresolved(view, giveup.n)) is not None]
     since = f"the run had not ended when the wait was given up (event {giveup.n}), and no fault explains that"
     if not oldest:
         say = f"{since}: every element taken in was resolved"
-        return Anomaly(kind="stuck", events=(giveup.n,), say=say)
-    came = min(oldest, key=lambda came: came[:2])
+        return convict("stuck", None, (giveup.n,), say, lambda: _faults_over(case, giveup), rule)
+    came = min(oldest, key=lambda came: (came.event.n, came.place))
     element, s = came.element, came.view.s
-    named = f"watermark {shown(element.w)}" if isinstance(element, Mark) else f"record {shown(element.id)}"
-    return Anomaly(
-        kind="stuck",
-        s=s,
-        id=None if isinstance(element, Mark) else element.id,
-        w=element.w if isinstance(element, Mark) else None,
-        events=(came.n, giveup.n),
-        say=f"{since}: {named} of subtask {s}, taken in by event {came.n}, was still unresolved",
-    )
+    named = element_name(element)
+
+    def then() -> Iterator[str]:
+        yield f"{let(came.event.n)} brought {named} into the operator."
+        if isinstance(element, RecordOf):
+            yield f"After that{_since(came, element.id, giveup)}."
+        waited_ms = (giveup.t - came.event.t) / _US_PER_MS
+        yield f"It was still unresolved at {let(giveup.n)}, {waited_ms:.3f} ms later."
+        yield from _faults_over(case, giveup)
+
+    say = f"{since}: {named} of subtask {s}, taken in by event {came.event.n}, was still unresolved"
+    return convict("stuck", s, (came.event.n, giveup.n), say, then, rule, about=element)
+
+
+def _since(came: _Came, record: Id, giveup: GiveUp) -> str:
+    """What happened to the record since it came in."""
+    story = came.view.story
+    about = [*story(record, Call), *story(record, Res), *story(record, Out), *story(record, Dead)]
+    since = [event.n for event in about if came.event.n < event.n < giveup.n]
+    if not since:
+        return " it had no call, no outcome and no result"
+    return f", only {let_all(sorted(since)[-_SINCE_NAMED:])} concerned it"
+
+
+def _faults_over(case: IndexedHistory, giveup: GiveUp) -> Iterator[str]:
+    spans = fault_spans(case.trace.faults)
+    ends = [span.end for span in spans if span.end is not None]
+    if not spans:
+        yield "No fault was ever active."
+    elif len(ends) == len(spans) and (last := max(ends, key=lambda end: end.n)).n < giveup.n:
+        since_ms = (giveup.t - last.t) / _US_PER_MS
+        yield f"The last fault had ended at {let(last.n)}, {since_ms:.3f} ms before."
 
 
 def _first_unresolved(view: SubtaskView, until: int) -> _Came | None:
@@ -127,10 +155,10 @@ def _arrivals(view: SubtaskView, attempt: AttemptTrace, until: int) -> Iterator[
         match event:
             case Restore():
                 for place, element in enumerate(elements_of(event.elements)):
-                    yield _Came(event.n, place, view, element)
+                    yield _Came(event, place, view, element)
             case In():
-                yield _Came(event.n, 0, view, RecordOf(event.id))
+                yield _Came(event, 0, view, RecordOf(event.id))
             case Wm():
-                yield _Came(event.n, 0, view, Mark(event.pos, event.w))
+                yield _Came(event, 0, view, Mark(event.pos, event.w))
             case _:
                 pass

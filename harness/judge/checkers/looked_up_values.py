@@ -17,10 +17,10 @@ from msgspec import UNSET
 
 from harness.history.event import Call, Change, Id, Out, Res
 from harness.history.values import identity, same, shown
-from harness.history.verdict import Anomaly
+from harness.history.verdict import Anomaly, let, let_all, sentence
 from harness.judge.checkers.history_trace import AttemptTrace
-from harness.judge.checkers.indexed_history import IndexedHistory, SubtaskView
-from harness.judge.checkers.invariant import Findings
+from harness.judge.checkers.indexed_history import IndexedHistory, SubtaskView, by_number
+from harness.judge.checkers.invariant import Findings, convict
 from harness.judge.checkers.outputs import outputs
 
 
@@ -59,7 +59,7 @@ class _Changes:
         self._spans = {of: list(found.values()) for of, found in spans.items()}
         self._known: dict[Hashable, _ChangesOfKey] = {}
 
-    def of(self, key: Any) -> _ChangesOfKey:
+    def of(self, key: object) -> _ChangesOfKey:
         """The changes of a key and of every key."""
         named = identity(key)
         if named not in self._known:
@@ -112,7 +112,7 @@ def _inconsistent(case: IndexedHistory, changes: _Changes) -> Iterator[Anomaly]:
         records.sort(key=lambda answered: answered.outcome.n)
         found = _first_different(records, changes.of(key), counted=case.finished)
         if found is not None:
-            yield _different(key, *found)
+            yield _different(case, key, *found)
 
 
 def _answered(view: SubtaskView) -> Iterator[tuple[Any, _Answered]]:
@@ -168,20 +168,30 @@ def _differ(one: _Answered, other: _Answered, j: int | None) -> bool:
     return not same(one.seen[j].v, other.seen[j].v)
 
 
-def _different(key: Any, before: _Answered, now: _Answered) -> Anomaly:
+def _different(case: IndexedHistory, key: object, before: _Answered, now: _Answered) -> Anomaly:
     pair = before, now
     j = next((j for j in now.seen if j in before.seen and _differ(before, now, j)), None)
     if j is None:
         told = [f"record {shown(one.record)} has {len(one.seen)} visible outputs" for one in pair]
     else:
         told = [f"output {j} of record {shown(one.record)} is {shown(one.seen[j].v)}" for one in pair]
-    outs = [one.seen[j].n for one in pair] if j is not None else []
-    return Anomaly(
-        kind="inconsistent",
-        s=now.s,
-        id=now.record,
-        events=tuple(sorted({before.outcome.n, now.outcome.n, *outs})),
-        say=f"of key {shown(key)} {told[0]}, but {told[1]}, and no change of the key touches their calls",
+    outs = sorted((one.seen[j] for one in pair), key=by_number) if j is not None else []
+    answers = sorted(one.outcome.n for one in pair)
+    say = f"of key {shown(key)} {told[0]}, but {told[1]}, and no change of the key touches their calls"
+
+    def then() -> Iterator[str]:
+        records = [one.record for one in sorted(pair, key=lambda one: one.outcome.n)]
+        if taken := [entry for record in records if (entry := case.taken(record)) is not None]:
+            yield f"One key, {shown(taken[0].key)}: {let_all(entry.n for entry in taken)}."
+        yield f"Each is decided by an answer: {let_all(answers)}."
+        if outs:
+            clauses = [f"{let(out.n)} has {shown(out.v)}" for out in outs]
+            yield f"{', '.join(clauses)}."
+        yield sentence(say)
+
+    rule = "the results of one key change only when the looked-up table does"
+    return convict(
+        "inconsistent", now.s, {*answers, *(out.n for out in outs)}, say, then, rule, id=now.record
     )
 
 
@@ -213,9 +223,19 @@ def _wrong_version(view: SubtaskView, changes: _Changes, call: Call | None, res:
     if current is not None and current.ver > res.ver:
         say = f"{read}, but the change to version {current.ver} had ended before its call"
         events = (int(current.end), call.n, res.n)
-        yield Anomaly(kind="stale", s=view.s, id=res.id, events=events, say=say)
+        change = f"{let(events[0])} comes before {let(call.n)}"
+        then = [
+            f"{change}, so the call could see version {current.ver}.",
+            f"But {let(res.n)} was read from version {res.ver}.",
+        ]
+        rule = "an answer is read from the version that the call found, or from a later one"
+        yield convict("stale", view.s, events, say, then, rule, id=res.id)
     begun = of_key.begun.get(res.ver)
     if res.ver > 0 and (begun is None or begun > res.n):
         say = f"{read}, but no change to that version had begun before the answer"
         events = tuple(sorted({call.n, res.n, *(() if begun is None else (begun,))}))
-        yield Anomaly(kind="future", s=view.s, id=res.id, events=events, say=say)
+        then = [f"{let(res.n)} was read from version {res.ver}."]
+        then += [] if begun is None else [f"But {let(res.n)} comes before {let(begun)}."]
+        then.append(sentence(say))
+        rule = "an answer is read from a version that exists, or is about to"
+        yield convict("future", view.s, events, say, then, rule, id=res.id)

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 from msgspec import UNSET
 
-from harness.history.event import Call, Close, Emission, Id, Out, Owm, Res, Snap
+from harness.history.event import Call, Close, Emission, Id, Out, Owm, Res, Snap, Start
 from harness.history.values import shown
-from harness.history.verdict import Anomaly
+from harness.history.verdict import Anomaly, let
 from harness.judge.checkers.history_trace import AttemptTrace
 from harness.judge.checkers.indexed_history import SubtaskView
-from harness.judge.checkers.invariant import Findings, Invariant
+from harness.judge.checkers.invariant import Findings, Invariant, convict
 
 _Act = Call | Res | Emission | Snap
 """Actions that only the task's thread may perform."""
@@ -53,7 +53,10 @@ def _foreign(acts: list[_Act]) -> Iterator[Anomaly]:
                 f"{_named(act)} comes from thread {shown(act.thread)}, but the attempt runs on thread"
                 f" {shown(own.thread)} (event {own.n})"
             )
-            yield _anomaly("foreign-thread", act, say, own.n)
+            threads = [f"{let(e.n)} comes from thread {shown(e.thread)}." for e in (own, act)]
+            then = [*threads, f"Both are of attempt {act.a} of subtask {act.s}."]
+            rule = "an attempt acts on one thread only"
+            yield _anomaly("foreign-thread", act, say, own.n, then=then, rule=rule)
 
 
 def _outside_life(attempt: AttemptTrace, acts: list[_Act]) -> Iterator[Anomaly]:
@@ -61,9 +64,15 @@ def _outside_life(attempt: AttemptTrace, acts: list[_Act]) -> Iterator[Anomaly]:
     closed = next((event for event in attempt.events if isinstance(event, Close)), None)
     for act in acts:
         if start is not None and act.n < start.n:
-            yield _anomaly("outside-life", act, f"{_named(act)} comes before its start", start.n)
+            yield _outside(act, start, "before its start")
         elif closed is not None and act.n > closed.n:
-            yield _anomaly("outside-life", act, f"{_named(act)} comes after its close", closed.n)
+            yield _outside(act, closed, "after its close")
+
+
+def _outside(act: _Act, bound: Start | Close, how: str) -> Anomaly:
+    then = [f"{let(act.n)} comes {how.split(maxsplit=1)[0]} {let(bound.n)}, of the same attempt."]
+    rule = "an attempt acts only between its start and its close"
+    return _anomaly("outside-life", act, f"{_named(act)} comes {how}", bound.n, then=then, rule=rule)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -104,19 +113,16 @@ def _split(split: tuple[Out, Out], later: Out) -> Anomaly:
         f"output {between.j} of record {shown(between.id)} leaves attempt {later.a} of subtask {later.s} between"
         f" outputs {earlier.j} and {later.j} of record {shown(later.id)}"
     )
-    return _anomaly("interleaved", later, say, earlier.n, between.n)
+    then = [
+        f"{let(earlier.n)} and {let(later.n)} are results of one record.",
+        f"{let(between.n)}, another record's, left between them.",
+    ]
+    rule = "no other result leaves between the results of one record"
+    return _anomaly("interleaved", later, say, earlier.n, between.n, then=then, rule=rule)
 
 
-def _anomaly(kind: str, act: _Act, say: str, *witnesses: int) -> Anomaly:
-    return Anomaly(
-        kind=kind,
-        s=act.s,
-        id=act.id if isinstance(act, Call | Res | Out) else None,
-        w=act.w if isinstance(act, Owm) else None,
-        c=act.c if isinstance(act, Snap) else None,
-        events=tuple(sorted({act.n, *witnesses})),
-        say=say,
-    )
+def _anomaly(kind: str, act: _Act, say: str, *witnesses: int, then: list[str], rule: str) -> Anomaly:
+    return convict(kind, act.s, {act.n, *witnesses}, say, then, rule, about=act)
 
 
 def _named(act: _Act) -> str:

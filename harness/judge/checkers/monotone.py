@@ -13,10 +13,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from harness.history.event import Emission, Owm
 from harness.history.values import height, shown
-from harness.history.verdict import Anomaly
+from harness.history.verdict import Anomaly, let
+from harness.judge.checkers.facts import places
 from harness.judge.checkers.indexed_history import SubtaskView
 from harness.judge.checkers.inputs import SubtaskInput, positions_of_emissions
-from harness.judge.checkers.invariant import Findings, Invariant
+from harness.judge.checkers.invariant import Findings, Invariant, convict
+from harness.judge.checkers.outputs import visible
 
 
 class Monotone(Invariant):
@@ -88,13 +90,18 @@ class _Front:
 
 
 def _back(view: SubtaskView, owm: Owm, higher: Owm) -> Anomaly:
-    return Anomaly(
-        kind="watermark-back",
-        s=view.s,
-        w=owm.w,
-        events=(higher.n, owm.n),
-        say=(
-            f"watermark {shown(owm.w)} leaves after the higher {shown(higher.w)}, though it never follows that one in"
-            f" the source of subtask {view.s}"
-        ),
+    def then() -> Iterator[str]:
+        yield f"{let(higher.n)} carries {shown(higher.w)}, {let(owm.n)} the lower {shown(owm.w)}."
+        if owm.n < higher.n:
+            yield f"{visible(owm.n, 'after', higher.n)}."
+        else:
+            yield f"{let(owm.n)} comes after {let(higher.n)}."
+        yield places(view, owm.w)
+        yield places(view, higher.w)
+
+    say = (
+        f"watermark {shown(owm.w)} leaves after the higher {shown(higher.w)}, though it never follows that one in"
+        f" the source of subtask {view.s}"
     )
+    rule = "a lower watermark leaves after a higher one only if it follows it somewhere in the source"
+    return convict("watermark-back", view.s, (higher.n, owm.n), say, then, rule, w=owm.w)

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.history.event import Out, Owm, Restore, W, Wm
+from harness.history.event import Owm, Restore, W, Wm
 from harness.history.values import shown
-from harness.history.verdict import Anomaly
+from harness.history.verdict import Anomaly, let, let_all
+from harness.judge.checkers.facts import places
 from harness.judge.checkers.history_trace import AttemptTrace
 from harness.judge.checkers.indexed_history import SubtaskView
 from harness.judge.checkers.inputs import Mark, elements_of
-from harness.judge.checkers.invariant import Findings, Invariant
-from harness.judge.checkers.outputs import Shown
+from harness.judge.checkers.invariant import Findings, Invariant, convict
+from harness.judge.checkers.outputs import Shown, visible
 
 
 class NoPhantomWatermark(Invariant):
@@ -29,13 +30,13 @@ class NoPhantomWatermark(Invariant):
     def examine(self, view: SubtaskView) -> Findings:
         """Each phantom watermark, each repeated one, and each emission after the final one."""
         attempts = view.subtask.attempts.values()
-        phantoms = [anomaly for attempt in attempts for anomaly in _phantoms(attempt)]
+        phantoms = [anomaly for attempt in attempts for anomaly in _phantoms(view, attempt)]
         left = sum(isinstance(e, Owm) for attempt in attempts for e in attempt.emissions)
         anomalies = (*phantoms, *_repeated(view), *_after_end(view))
         return Findings(anomalies=anomalies, observed=left, exposed=view.case.watermarks_seen)
 
 
-def _phantoms(attempt: AttemptTrace) -> Iterator[Anomaly]:
+def _phantoms(view: SubtaskView, attempt: AttemptTrace) -> Iterator[Anomaly]:
     come: set[W] = set()
     for event in attempt.events:
         match event:
@@ -44,13 +45,30 @@ def _phantoms(attempt: AttemptTrace) -> Iterator[Anomaly]:
             case Wm():
                 come.add(event.w)
             case Owm() if event.w not in come:
-                say = (
-                    f"watermark {shown(event.w)} leaves attempt {event.a} of subtask {event.s}, which by then"
-                    " has neither taken in nor restored such a watermark"
-                )
-                yield Anomaly(kind="phantom-watermark", s=event.s, w=event.w, events=(event.n,), say=say)
+                yield _phantom(view, event)
             case _:
                 pass
+
+
+def _phantom(view: SubtaskView, owm: Owm) -> Anomaly:
+    def then() -> Iterator[str]:
+        marks = view.all_marks(owm.w)
+        if own := [mark.n for mark in marks if mark.a == owm.a]:
+            yield f"Attempt {owm.a} took it in only at {let(own[0])}, after {let(owm.n)}."
+        elif marks:
+            came = f"It came in at {let(marks[0].n)}, in attempt {marks[0].a}"
+            yield f"{came}, but not in attempt {owm.a}."
+        else:
+            yield places(view, owm.w)
+        neither = f"attempt {owm.a} had neither taken in nor restored watermark {shown(owm.w)}"
+        yield f"By {let(owm.n)} {neither}."
+
+    say = (
+        f"watermark {shown(owm.w)} leaves attempt {owm.a} of subtask {owm.s}, which by then"
+        " has neither taken in nor restored such a watermark"
+    )
+    rule = "an attempt emits only watermarks that it took in or restored"
+    return convict("phantom-watermark", owm.s, (owm.n,), say, then, rule, w=owm.w)
 
 
 def _repeated(view: SubtaskView) -> Iterator[Anomaly]:
@@ -68,13 +86,16 @@ def _repeated(view: SubtaskView) -> Iterator[Anomaly]:
 
 def _repeat(view: SubtaskView, entry: Shown, before: Shown, owm: Owm, times: int) -> Anomaly:
     often = "once" if times == 1 else f"{times} times"
-    return Anomaly(
-        kind="repeated-watermark",
-        s=view.s,
-        w=owm.w,
-        events=tuple(sorted({*before.witness, *entry.witness})),
-        say=f"watermark {shown(owm.w)} is visible again, but the source of subtask {view.s} has it only {often}",
-    )
+
+    def then() -> Iterator[str]:
+        owms = sorted({before.emission.n, owm.n})
+        again = "twice" if len(owms) == 1 else "again"
+        yield f"Watermark {shown(owm.w)} is visible {again}: {let_all(owms)}."
+        yield places(view, owm.w)
+
+    say = f"watermark {shown(owm.w)} is visible again, but the source of subtask {view.s} has it only {often}"
+    rule = "a watermark is visible as often as its value has positions in the source, and no more"
+    return convict("repeated-watermark", view.s, {*before.witness, *entry.witness}, say, then, rule, w=owm.w)
 
 
 def _after_end(view: SubtaskView) -> Iterator[Anomaly]:
@@ -91,12 +112,19 @@ def _after_end(view: SubtaskView) -> Iterator[Anomaly]:
 
 
 def _late(view: SubtaskView, entry: Shown, end: Shown) -> Anomaly:
-    events = tuple(sorted({*end.witness, *entry.witness}))
-    where = f"of subtask {view.s} is visible after the final watermark, which nothing may follow"
-    match entry.emission:
-        case Out() as out:
-            say = f"output {out.j} of record {shown(out.id)} {where}"
-            return Anomaly(kind="after-end", s=view.s, id=out.id, events=events, say=say)
-        case Owm() as owm:
-            say = f"watermark {shown(owm.w)} {where}"
-            return Anomaly(kind="after-end", s=view.s, w=owm.w, events=events, say=say)
+    shown_late = entry.emission
+    what = (
+        f"watermark {shown(shown_late.w)}"
+        if isinstance(shown_late, Owm)
+        else f"output {shown_late.j} of record {shown(shown_late.id)}"
+    )
+    say = f"{what} of subtask {view.s} is visible after the final watermark, which nothing may follow"
+    late, first = shown_late, end.emission
+    if isinstance(late, Owm) and late.w == "end" and late.n < first.n:
+        late, first = first, late
+    then = [f"{let(first.n)} is the final watermark.", f"{visible(late.n, 'after', first.n)}."]
+    if late is first:
+        then = [f"{let(first.n)}, the final watermark, is visible again after itself."]
+    rule = "nothing follows the final watermark"
+    events = {*end.witness, *entry.witness}
+    return convict("after-end", view.s, events, say, then, rule, about=shown_late)

@@ -11,15 +11,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from harness.history.event import OfAttempt, Owm
+from harness.history.event import OfAttempt, Owm, Wm
 from harness.history.values import shown
-from harness.history.verdict import Anomaly
+from harness.history.verdict import Anomaly, let, let_all, run_finished
 from harness.judge.checkers.attempt_state import Readiness
 from harness.judge.checkers.history_trace import AttemptTrace
 from harness.judge.checkers.indexed_history import SubtaskView
-from harness.judge.checkers.invariant import Findings, Invariant
+from harness.judge.checkers.invariant import Findings, Invariant, convict
 
 _US_PER_MS = 1000
+_MARKS_NAMED = 3
 
 
 class NotHeld(Invariant):
@@ -57,7 +58,26 @@ def _lost(view: SubtaskView) -> Iterator[Anomaly]:
         if pos > covered and pos not in visible:
             wm = view.source.watermarks[pos]
             say = f"watermark {shown(wm.w)} (position {pos}) of subtask {view.s} is missing from the sink's output"
-            yield Anomaly(kind="watermark-lost", s=view.s, w=wm.w, events=(wm.n,), say=say)
+            yield _missing(view, wm, say)
+
+
+def _missing(view: SubtaskView, wm: Wm, say: str) -> Anomaly:
+    def then() -> Iterator[str]:
+        attempts = view.subtask.attempts.values()
+        owms = [e for a in attempts for e in a.emissions if isinstance(e, Owm) and e.w == wm.w]
+        is_inherited = not any(mark.n == wm.n for mark in view.all_marks(wm.w))
+        if owms and not is_inherited:
+            fates = ["stand for earlier positions"]
+            fates += ["were rolled back"] * (len(view.starts) > 1)
+            fates += ["were never committed"] * (view.case.header.sink in {"atomic", "two-phase"})
+            named = let_all(sorted(owm.n for owm in owms)[:_MARKS_NAMED])
+            yield f"The watermarks of its value that left ({named}) {' or '.join(fates)}."
+        elif not is_inherited:
+            yield f"After {let(wm.n)} no watermark {shown(wm.w)} ever left subtask {view.s}."
+        yield run_finished(_MARKS_NAMED)
+
+    rule = "after a normal finish every watermark that came in is visible"
+    return convict("watermark-lost", view.s, (wm.n,), say, then, rule, w=wm.w)
 
 
 def _held(view: SubtaskView, attempt: AttemptTrace, bound_ms: int) -> Iterator[Anomaly]:
@@ -77,13 +97,14 @@ def _held(view: SubtaskView, attempt: AttemptTrace, bound_ms: int) -> Iterator[A
 
 def _late(owm: Owm, ready: OfAttempt, bound_ms: int) -> Anomaly:
     waited_ms = (owm.t - ready.t) / _US_PER_MS
-    return Anomaly(
-        kind="held",
-        s=owm.s,
-        w=owm.w,
-        events=(ready.n, owm.n),
-        say=(
-            f"watermark {shown(owm.w)} leaves attempt {owm.a} of subtask {owm.s} {waited_ms:.3f} ms after it was"
-            f" ready (event {ready.n}); at most {bound_ms} ms are allowed"
-        ),
+    say = (
+        f"watermark {shown(owm.w)} leaves attempt {owm.a} of subtask {owm.s} {waited_ms:.3f} ms after it was"
+        f" ready (event {ready.n}); at most {bound_ms} ms are allowed"
     )
+    then = (
+        f"From {let(ready.n)} on, every record before watermark {shown(owm.w)} was resolved.",
+        f"{let(owm.n)} comes {waited_ms:.3f} ms after it.",
+        "No fault that stalls the operator overlapped that time.",
+    )
+    rule = f"a watermark that is ready leaves within {bound_ms} ms"
+    return convict("held", owm.s, (ready.n, owm.n), say, then, rule, w=owm.w)

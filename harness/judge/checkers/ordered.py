@@ -8,14 +8,18 @@ inherits at a rescale is compared with the O* of the subtasks that held it befor
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from itertools import accumulate
 
-from harness.history.event import Out
+from harness.history.event import Emission, Out, Owm
 from harness.history.values import shown
-from harness.history.verdict import Anomaly
+from harness.history.verdict import Anomaly, let, let_all, sentence
+from harness.judge.checkers.facts import two_results
 from harness.judge.checkers.indexed_history import IndexedHistory, SubtaskView
-from harness.judge.checkers.invariant import Findings, Invariant
-from harness.judge.checkers.outputs import outputs
+from harness.judge.checkers.invariant import Findings, Invariant, convict
+from harness.judge.checkers.outputs import outputs, visible
+
+_MARKS_NAMED = 3
 
 
 class Ordered(Invariant):
@@ -50,7 +54,7 @@ class _OrderWalk:
         self._highest: tuple[float, int] = (-math.inf, 0)
         self._highest_out: Out | None = None
         self._highest_mark = -math.inf  # a snap may put positions below 0
-        self._highest_mark_n = 0
+        self._highest_owm: Owm | None = None
         self.found: dict[int, Anomaly] = {}
         """Keyed by the `n` of the result: it may appear twice in O* and is reported once."""
 
@@ -60,7 +64,7 @@ class _OrderWalk:
         if isinstance(emission, Out):
             self._out(index, emission)
         elif mark is not None and mark > self._highest_mark:
-            self._highest_mark, self._highest_mark_n = mark, emission.n
+            self._highest_mark, self._highest_owm = mark, emission
 
     def _out(self, index: int, out: Out) -> None:
         pos = self._view.source.position(out.id)
@@ -70,14 +74,15 @@ class _OrderWalk:
         coalesces = self._view.case.header.operator.coalesces_watermarks
         if before is not None and (pos, out.j) < self._highest:
             other = f"output {before.j} of record {shown(before.id)} (position {self._highest[0]})"
-            self._report(out, pos, before.n, f"after {other}")
+            self._report(out, pos, before, f"after {other}")
         elif self._highest_mark > pos:
             mark = f"the watermark of position {self._highest_mark}"
-            self._report(out, pos, self._highest_mark_n, f"after {mark}, which follows its record")
+            self._report(out, pos, self._highest_owm, f"after {mark}, which follows its record")
         elif lowest < pos and not coalesces:
             mark = f"the watermark of position {lowest}"
-            witness = self._view.output[later].emission.n
-            self._report(out, pos, witness, f"before {mark}, which precedes its record")
+            self._report(
+                out, pos, self._view.output[later].emission, f"before {mark}, which precedes its record"
+            )
         if (pos, out.j) > self._highest:
             self._highest, self._highest_out = (pos, out.j), out
 
@@ -92,18 +97,35 @@ class _OrderWalk:
                     where = (
                         f"after {other} of subtask {origin.view.s}, which held it at position {origin.pos}"
                     )
-                    self._report(out, self._view.source.records[out.id].pos, ahead.out.n, where)
+                    self._report(out, self._view.source.records[out.id].pos, ahead.out, where)
                 elif ahead.mark > origin.pos:
                     mark = f"the watermark of position {ahead.mark} of subtask {origin.view.s}"
                     where = f"after {mark}, which held it at position {origin.pos}"
-                    self._report(out, self._view.source.records[out.id].pos, ahead.mark_n, where)
+                    self._report(out, self._view.source.records[out.id].pos, ahead.owm, where)
 
-    def _report(self, out: Out, pos: int, witness: int, where: str) -> None:
-        anomaly = Anomaly(
-            kind="reordered",
-            s=self._view.s,
-            id=out.id,
-            events=tuple(sorted({witness, out.n})),
-            say=f"output {out.j} of record {shown(out.id)} (position {pos}) leaves {where}",
-        )
+    def _report(self, out: Out, pos: int, other: Emission | None, where: str) -> None:
+        assert other is not None  # it has the position that was compared
+        say = f"output {out.j} of record {shown(out.id)} (position {pos}) leaves {where}"
+
+        def then() -> Iterator[str]:
+            if isinstance(other, Out):
+                yield from two_results(self._view, out, other)
+            else:
+                yield from self._against_watermark(out, other, say)
+
+        rule = "an ordered operator emits results and watermarks in the order of their positions"
+        anomaly = convict("reordered", self._view.s, {other.n, out.n}, say, then, rule, id=out.id)
         self.found.setdefault(out.n, anomaly)
+
+    def _against_watermark(self, out: Out, owm: Owm, say: str) -> Iterator[str]:
+        taken, marks = self._view.taken(out.id), self._view.marks_of(owm.w)
+        if taken is not None and marks and all(mark.pos > taken.pos for mark in marks):
+            named = let_all(mark.n for mark in marks[:_MARKS_NAMED])
+            yield f"In the source {let(taken.n)} precedes the watermark ({named})."
+            yield f"But {visible(out.n, 'after', owm.n)}."
+        elif taken is not None and marks and all(mark.pos < taken.pos for mark in marks):
+            named = let_all(mark.n for mark in marks[-_MARKS_NAMED:])
+            yield f"In the source the watermark ({named}) precedes {let(taken.n)}."
+            yield f"But {visible(out.n, 'before', owm.n)}."
+        else:
+            yield sentence(say)

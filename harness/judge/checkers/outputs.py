@@ -14,8 +14,9 @@ from typing import Any, NamedTuple, assert_never
 
 from msgspec import UNSET, UnsetType
 
-from harness.history.event import Commit, Dead, Done, Emission, Out, Res, Retire
+from harness.history.event import Commit, Dead, Done, Emission, Out, Res, Retire, Snap
 from harness.history.header import Sink
+from harness.history.verdict import let
 from harness.judge.checkers.history_trace import AttemptTrace, Settled, SnapshotCut, SubtaskTrace
 
 
@@ -47,6 +48,10 @@ class Checkpoints:
             if named and cut.snap.n < n and (below is None or cut.snap.a < below):
                 return cut
         return None
+
+    def snaps(self, c: int) -> list[Snap]:
+        """The snaps of checkpoint `c`, in order."""
+        return sorted((cut.snap for cut in self._cuts.get(c, ())), key=lambda snap: snap.n)
 
     def cut_committed(self, commit: Commit) -> SnapshotCut | None:
         """The snap whose epoch a commit makes visible."""
@@ -165,6 +170,12 @@ def outputs_by(outcome: Settled | None, expect: list[Any] | UnsetType) -> list[A
         case _:
             known = expect if expect is not UNSET else outcome.v
             return None if known is UNSET else known
+
+
+def visible(one: int, how: str, other: int) -> str:
+    """That one emission is visible `before` or `after` another; says why if their numbers have the other order."""
+    why = "" if (one < other) == (how == "before") else ", because their commits have that order"
+    return f"{let(one)} is visible {how} {let(other)}{why}"
 
 
 class Expectation(NamedTuple):

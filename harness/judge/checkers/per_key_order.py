@@ -7,16 +7,17 @@ earlier result. A record without a key is not compared. O(n); memory grows with 
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 
 from msgspec import UNSET
 
 from harness.history.event import Out
 from harness.history.values import identity, shown
 from harness.history.verdict import Anomaly
+from harness.judge.checkers.facts import two_results
 from harness.judge.checkers.indexed_history import IndexedHistory, SubtaskView
 from harness.judge.checkers.inputs import Taken
-from harness.judge.checkers.invariant import Findings, Invariant
+from harness.judge.checkers.invariant import Findings, Invariant, convict
 from harness.judge.checkers.outputs import outputs
 
 
@@ -48,7 +49,7 @@ class PerKeyOrder(Invariant):
                 found.setdefault(out.n, ahead)
             pos, before = highest.setdefault(identity(taken.key), (taken.pos, out))
             if taken.pos < pos:
-                found.setdefault(out.n, _reordered(view, out, taken, before))
+                found.setdefault(out.n, _reordered(view, out, taken, before, before_in=view))
             elif taken.pos > pos:
                 highest[identity(taken.key)] = (taken.pos, out)
         return Findings(anomalies=tuple(found.values()), observed=results, exposed=results > 0)
@@ -61,19 +62,20 @@ def _ahead_of_origin(view: SubtaskView, out: Out, taken: Taken) -> Anomaly | Non
     for origin in view.case.rescalings.origins(view, out.id):
         ahead = origin.view.furthest_of_key.get(identity(taken.key))
         if ahead is not None and ahead[0] > origin.pos:
-            return _reordered(origin.view, out, taken._replace(pos=origin.pos), ahead[1])
+            return _reordered(view, out, taken._replace(pos=origin.pos), ahead[1], before_in=origin.view)
     return None
 
 
-def _reordered(view: SubtaskView, out: Out, taken: Taken, before: Out) -> Anomaly:
-    return Anomaly(
-        kind="key-reordered",
-        s=out.s,
-        id=out.id,
-        events=tuple(sorted({before.n, out.n})),
-        say=(
-            f"output {out.j} of record {shown(out.id)} (position {taken.pos}) leaves after output {before.j}"
-            f" of record {shown(before.id)} (position {view.source.position(before.id)}), which has the same"
-            f" key {shown(taken.key)} and came in later"
-        ),
+def _reordered(view: SubtaskView, out: Out, taken: Taken, before: Out, *, before_in: SubtaskView) -> Anomaly:
+    def then() -> Iterator[str]:
+        yield from two_results(view, out, before)
+        if (first := view.taken(out.id)) is not None and first.key is not UNSET:
+            yield f"Both records have the key {shown(first.key)}."
+
+    say = (
+        f"output {out.j} of record {shown(out.id)} (position {taken.pos}) leaves after output {before.j}"
+        f" of record {shown(before.id)} (position {before_in.source.position(before.id)}), which has the same"
+        f" key {shown(taken.key)} and came in later"
     )
+    rule = "the results of one key leave in the order of that key's records"
+    return convict("key-reordered", out.s, {before.n, out.n}, say, then, rule, id=out.id)

@@ -10,17 +10,18 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from msgspec import UNSET
 
 from harness.history.event import Id, In, Rescale, Snap, Start, W, Wm
-from harness.history.values import listed, shown
-from harness.history.verdict import Anomaly
+from harness.history.values import listed
+from harness.history.verdict import Anomaly, joined, let, sentence
 from harness.judge.checkers.attempt_state import equal_replays
 from harness.judge.checkers.history_trace import AttemptTrace
 from harness.judge.checkers.indexed_history import IndexedHistory, SubtaskView
-from harness.judge.checkers.inputs import Element, Mark, RecordOf, elements_of
-from harness.judge.checkers.invariant import Findings, Invariant
+from harness.judge.checkers.inputs import Element, Mark, RecordOf, element_name, elements_of, several
+from harness.judge.checkers.invariant import Findings, Invariant, convict
 
 
 class RestoreEquivalence(Invariant):
@@ -84,12 +85,23 @@ class _Restart:
     def anomalies(self) -> Iterator[Anomaly]:
         checkpoints, c, n = self._view.checkpoints, self._c, self._start.n
         cut = checkpoints.cut_restored(self._attempt)
+        rule = (
+            "an attempt starts from a completed checkpoint that is not retired and has a snap of its subtask"
+        )
         if cut is None:
-            yield self._anomaly("bad-restore", "of which no earlier attempt of that subtask has a snap")
+            say = "of which no earlier attempt of that subtask has a snap"
+            earlier = f"No earlier attempt of subtask {self._view.s}"
+            then = [f"{earlier} took a snap of checkpoint {c} before {let(n)}."]
+            yield self._anomaly("bad-restore", say, then=then, rule=rule)
         elif not checkpoints.completed_by(c, n):
-            yield self._anomaly("bad-restore", "which was not completed", cut.snap.n)
+            then = [
+                f"{let(cut.snap.n)} is the snap of checkpoint {c} that {let(n)} starts from.",
+                f"Checkpoint {c} was not completed before {let(n)}.",
+            ]
+            yield self._anomaly("bad-restore", "which was not completed", cut.snap.n, then=then, rule=rule)
         elif (retired := checkpoints.retired_by(c, n)) is not None:
-            yield self._anomaly("bad-restore", "which was retired", retired)
+            then = [f"{let(retired)} comes before {let(n)}: checkpoint {c} was retired."]
+            yield self._anomaly("bad-restore", "which was retired", retired, then=then, rule=rule)
         if cut is not None:
             yield from self._elements(cut.snap)
             yield from self._position(cut.snap)
@@ -108,25 +120,44 @@ class _Restart:
                 f"with {listed(adds)} in addition"
             ] * bool(adds)
             say = f"and replays what was stored {' and '.join(differs) or 'in another order'}"
-            yield self._anomaly("restore-differs", say, snap.n, restore.n)
+            then = [
+                f"{let(snap.n)} stores {several(stored)}.",
+                f"{let(restore.n)} replays {several(replayed)}.",
+                sentence(f"{self._named}, {say}"),
+            ]
+            order = "in that order" if ordered else "in any order between watermarks"
+            rule = f"a restore replays what its snap stores, {order}"
+            yield self._anomaly("restore-differs", say, snap.n, restore.n, then=then, rule=rule)
 
     def _position(self, snap: Snap) -> Iterator[Anomaly]:
         first = next((e for e in self._attempt.events if isinstance(e, In | Wm)), None)
+        then = [f"{let(snap.n)} says to read the source from position {snap.pos}."]
+        rule = "after a restore the source is read from the position of the snap"
         if self._start.pos != snap.pos:
             say = f"with its source at position {self._start.pos}, but the snap stands at {snap.pos}"
-            yield self._anomaly("wrong-position", say, snap.n)
+            begins = f"begins with its source at position {self._start.pos}"
+            then.append(f"{let(self._start.n)} {begins}.")
+            yield self._anomaly("wrong-position", say, snap.n, then=then, rule=rule)
         elif first is not None and first.pos != snap.pos:
             say = f"and reads position {first.pos} first, but the snap stands at {snap.pos}"
-            yield self._anomaly("wrong-position", say, snap.n, first.n)
+            read = f"The first element that its attempt reads is {let(first.n)}"
+            then.append(f"{read}, at position {first.pos}.")
+            yield self._anomaly("wrong-position", say, snap.n, first.n, then=then, rule=rule)
 
-    def _anomaly(self, kind: str, say: str, *witnesses: int) -> Anomaly:
-        return Anomaly(
-            kind=kind,
-            s=self._view.s,
-            c=self._c,
-            events=tuple(sorted({self._start.n, *witnesses})),
-            say=f"{self._named}, {say}",
-        )
+    def _anomaly(self, kind: str, say: str, *witnesses: int, then: list[str], rule: str) -> Anomaly:
+        say = f"{self._named}, {say}"
+        return convict(kind, self._view.s, {self._start.n, *witnesses}, say, then, rule, c=self._c)
+
+
+_RULES = {
+    "bad-restore": "each subtask that a rescale ends has a snap of a completed checkpoint that is not retired",
+    "restore-differs": "what one subtask had stored keeps its order in each share, and a share stays the same",
+    "wrong-position": "a subtask reads on behind what it inherits, and each partition where it was cut",
+    "left-behind": "each element that was in flight at a rescale reaches one of the subtasks that follow",
+    "restored-twice": "each element that was in flight at a rescale reaches one subtask alone",
+    "not-stored": "the subtasks that follow a rescale inherit what was stored, and nothing else",
+    "shared-partition": "each partition of the source is read by one subtask",
+}
 
 
 class _Redistribution:
@@ -196,12 +227,13 @@ class _Redistribution:
         seen: Counter[_Name] = Counter()
         for s, share in self._shares.items():
             for element in share:
+                named = element_name(element)
                 seen[_named(element)] += 1
                 if not stored[_named(element)]:
-                    say = f"{_told(element)} is in the share of subtask {s}, and no subtask had stored it"
+                    say = f"{named} is in the share of subtask {s}, and no subtask had stored it"
                     yield self._of_element(element, s, say, kind="not-stored")
                 elif seen[_named(element)] > stored[_named(element)]:
-                    say = f"{_told(element)} is in the share of subtask {s}, and in another place of the shares too"
+                    say = f"{named} is in the share of subtask {s}, and in another place of the shares too"
                     yield self._of_element(element, s, say, kind="restored-twice")
             yield from self._disorder(s, share)
 
@@ -213,7 +245,7 @@ class _Redistribution:
                 if given[_named(element)]:
                     given[_named(element)] -= 1
                 else:
-                    say = f"{_told(element)}, which subtask {s} had stored, is in the share of no subtask"
+                    say = f"{element_name(element)}, which subtask {s} had stored, is in the share of no subtask"
                     yield self._of_element(element, s, say, kind="left-behind")
 
     def _all(self, lists: Mapping[int, Sequence[Element]]) -> Iterator[Element]:
@@ -230,7 +262,8 @@ class _Redistribution:
             old, rank = place
             # In unordered mode the records between two watermarks have one rank, and a watermark its own.
             if rank < furthest.get(old, -math.inf):
-                say = f"{_told(element)} stands in the share of subtask {s} behind what followed it in subtask {old}"
+                where = f"in the share of subtask {s} behind what followed it in subtask {old}"
+                say = f"{element_name(element)} stands {where}"
                 yield self._anomaly("restore-differs", s, say)
                 return
             furthest[old] = rank
@@ -293,19 +326,19 @@ class _Redistribution:
     def _of_element(self, element: Element, s: int, say: str, *, kind: str) -> Anomaly:
         known = element.id if isinstance(element, RecordOf) else None
         w = element.w if isinstance(element, Mark) else None
-        return Anomaly(
-            kind=kind,
-            s=s,
-            id=known,
-            w=w,
-            c=self._rescale.c,
-            events=(self._rescale.n,),
-            say=f"{say} ({self._named[:-1]})",
-        )
+        return replace(self._anomaly(kind, s, f"{say} ({self._named[:-1]})"), id=known, w=w)
 
     def _anomaly(self, kind: str, s: int, say: str, *witnesses: int) -> Anomaly:
-        events = tuple(sorted({self._rescale.n, *witnesses}))
-        return Anomaly(kind=kind, s=s, c=self._rescale.c, events=events, say=say)
+        rescale = self._rescale
+        events = tuple(sorted({rescale.n, *witnesses}))
+        took_over = f"{let(rescale.n)} ends {_subtasks(rescale.of)} and begins {_subtasks(rescale.to)}."
+        then = [took_over, sentence(say)]
+        rule = _RULES[kind]
+        return convict(kind, s, events, say, then, rule, c=rescale.c)
+
+
+def _subtasks(numbers: Sequence[int]) -> str:
+    return f"subtask{'s' * (len(numbers) > 1)} {joined(list(map(str, numbers)))}"
 
 
 def _read(view: SubtaskView) -> dict[int, list[In]]:
@@ -324,7 +357,3 @@ _Name = Id | tuple[str, W]
 
 def _named(element: Element) -> _Name:
     return ("w", element.w) if isinstance(element, Mark) else element.id
-
-
-def _told(element: Element) -> str:
-    return f"watermark {shown(element.w)}" if isinstance(element, Mark) else f"record {shown(element.id)}"

@@ -7,12 +7,15 @@ with O*.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from harness.history.event import Out
 from harness.history.values import shown
 from harness.history.verdict import Anomaly
+from harness.judge.checkers.facts import precedes
 from harness.judge.checkers.indexed_history import IndexedHistory, SubtaskView
-from harness.judge.checkers.invariant import Findings, Invariant
-from harness.judge.checkers.outputs import outputs
+from harness.judge.checkers.invariant import Findings, Invariant, convict
+from harness.judge.checkers.outputs import outputs, visible
 
 
 class Segments(Invariant):
@@ -43,14 +46,17 @@ class Segments(Invariant):
 
 def _overtook(view: SubtaskView, out: Out, mark: int, owm: int) -> Anomaly:
     w, pos = view.source.watermarks[mark].w, view.source.position(out.id)
-    return Anomaly(
-        kind="overtook-watermark",
-        s=view.s,
-        id=out.id,
-        w=w,
-        events=tuple(sorted({out.n, owm})),
-        say=(
-            f"output {out.j} of record {shown(out.id)} (position {pos}) leaves before the"
-            f" watermark {shown(w)} of position {mark}, which precedes its record"
-        ),
+
+    def then() -> Iterator[str]:
+        if (taken := view.taken(out.id)) is not None:
+            ahead = [wm for wm in view.marks_of(w) if wm.pos < taken.pos]
+            if ahead:
+                yield precedes(max(ahead, key=lambda wm: wm.pos), taken)
+            yield f"{visible(out.n, 'before', owm)}."
+
+    say = (
+        f"output {out.j} of record {shown(out.id)} (position {pos}) leaves before the"
+        f" watermark {shown(w)} of position {mark}, which precedes its record"
     )
+    rule = "no result leaves before the last watermark that precedes its record"
+    return convict("overtook-watermark", view.s, {out.n, owm}, say, then, rule, id=out.id, w=w)

@@ -7,26 +7,31 @@ Memory grows with the rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from msgspec import UNSET
 
-from harness.history.event import Call, Dead, Effect, Event, Id, Out, Res, Row, Start, TableRead
+from harness.history.event import Call, Dead, Effect, Event, Id, In, Out, Res, Row, Start, TableRead
 from harness.history.header import Holding, Table
 from harness.history.values import same, shown
-from harness.history.verdict import Anomaly
+from harness.history.verdict import Anomaly, let, let_all, run_finished
 from harness.judge.checkers.history_trace import Trace
+from harness.judge.checkers.outputs import visible
 
 Key = tuple[Id, int | None]
 """What a table judges together: a record and the number of an output; None where it judges by record."""
 
+TakenBy = Callable[[Id], In | None]
+"""The event by which a record was accepted."""
+Source = Out | Effect | Dead | Res | In
+"""What a row should come from."""
+_EVENTS_NAMED = 4
 _ACTS = (Start, Call, Res, Out, Dead)
 """With commits: what may not happen any more once a table is being read."""
 
 
-def among(value: Any, values: Iterable[Any]) -> bool:
+def among(value: object, values: Iterable[object]) -> bool:
     """Whether a value equals one of several, as `docs/reference/history.md` defines it."""
     return any(same(value, other) for other in values)
 
@@ -76,15 +81,85 @@ class ReadTable:
         *,
         s: int | None,
         say: str,
+        taken_by: TakenBy,
         rows: Sequence[Row] = (),
+        cited: Iterable[Source] = (),
         others: Iterable[int] = (),
     ) -> Anomaly:
         """An anomaly of a key; cites the rows, and the end of the reading if a row is missing."""
         record, j = key
         missing = kind in {"row-missing", "row-deleted"}
         ends = (self.read.n,) if missing and self.read is not None else ()
-        events = tuple(sorted({*(row.n for row in rows), *others, *ends}))
-        return Anomaly(kind=kind, s=s, id=record, j=j, table=self.name, events=events, say=say)
+        sources = sorted({event.n: event for event in cited}.values(), key=lambda event: event.n)
+        events = tuple(sorted({*(row.n for row in rows), *(event.n for event in sources), *others, *ends}))
+        rows = sorted({row.n: row for row in rows}.values(), key=lambda row: row.n)
+        return Anomaly(
+            kind=kind,
+            s=s,
+            id=record,
+            j=j,
+            table=self.name,
+            events=events,
+            say=say,
+            then=lambda: self._facts(kind, key, say, taken_by, rows, sources),
+            rule=self._rule(kind, say),
+        )
+
+    def _rule(self, kind: str, say: str) -> str:
+        match kind:
+            case "row-missing":
+                return f"{say}, and nothing that should be in the table may be missing from it"
+            case "row-deleted":
+                return f"{say}, and what was written stays in the table"
+            case "row-doubled" if self.keyed:
+                return "a table that is written by key holds one row of each key"
+            case "row-doubled":
+                return "a table holds one row for each write that counts, and no further one"
+            case "row-foreign":
+                return "every row of a table was written by an attempt whose work counts"
+            case "row-disordered":
+                return f"the rows of table {shown(self.name)} are written in the order of the outputs"
+            case _:
+                return f"{say}, and a row holds what was written"
+
+    def _facts(
+        self,
+        kind: str,
+        key: Key,
+        say: str,
+        taken_by: TakenBy,
+        rows: Sequence[Row],
+        sources: Sequence[Source],
+    ) -> Iterator[str]:
+        table = f"Table {shown(self.name)}"
+        named = let_all(row.n for row in rows[:_EVENTS_NAMED])
+        if kind == "row-altered":
+            yield from _values(table, rows, sources)
+            return
+        if kind == "row-disordered":
+            yield from _order(rows, sources)
+            return
+        from_sources = list(_sources(key[0], sources))
+        yield from from_sources
+        if kind == "row-doubled":
+            yield f"{table} holds {len(rows)} rows of it: {named}."
+        elif kind == "row-foreign":
+            if not from_sources:
+                yield accepted_or_not(taken_by, key[0])
+            yield f"{table} holds {named}; {say}."
+        else:
+            yield from self._rows_left(table, key, rows, named)
+        if kind == "row-missing":
+            yield run_finished(_EVENTS_NAMED)
+
+    def _rows_left(self, table: str, key: Key, rows: Sequence[Row], named: str) -> Iterator[str]:
+        record, j = key
+        if self.read is not None:
+            yield f"{table} was read to its end, {let(self.read.n)}, after {self.read.rows} rows."
+        if rows:
+            yield f"Of this it holds only {named}."
+        elif not any(row.id == record and j in {None, row.j} for row in self.rows):
+            yield f"{table} holds no row of it."
 
     def holds(self, rows: Sequence[Row], key: Key) -> str:
         """For a message: how many rows the table holds of a key."""
@@ -92,6 +167,44 @@ class ReadTable:
         of = f"record {shown(record)}" if j is None else f"output {j} of record {shown(record)}"
         count = "no row" if not rows else "a row" if len(rows) == 1 else f"{len(rows)} rows"
         return f"table {shown(self.name)} holds {count} of {of}"
+
+
+def accepted_or_not(taken_by: TakenBy, record: Id) -> str:
+    taken = taken_by(record)
+    if taken is None:
+        return f"No subtask ever took record {shown(record)} in."
+    return f"Record {shown(record)} was accepted: {let(taken.n)}."
+
+
+def _sources(record: Id, sources: Sequence[Source]) -> Iterator[str]:
+    """What a row should come from."""
+    for kind, what in (
+        (Out, "Visible in the sink's output: {}."),
+        (Effect, "The audit log holds {}."),
+        (Dead, "The record went to the dead letters: {}."),
+        (In, f"Record {shown(record)} was accepted: {{}}."),
+    ):
+        found = [event.n for event in sources if isinstance(event, kind)]
+        if found:
+            yield what.replace("{}", let_all(found[:_EVENTS_NAMED]))
+
+
+def _values(table: str, rows: Sequence[Row], sources: Sequence[Source]) -> Iterator[str]:
+    for event in [e for e in sources if isinstance(e, Out | Effect | Res)][:_EVENTS_NAMED]:
+        value = event.error if isinstance(event, Res) else event.v
+        if value is not UNSET:
+            yield f"{let(event.n)} has {shown(value)}."
+    for row in rows[:_EVENTS_NAMED]:
+        value = row.error if row.v is UNSET else row.v
+        yield f"{table} holds {let(row.n)}, which has {shown(None if value is UNSET else value)}."
+
+
+def _order(rows: Sequence[Row], sources: Sequence[Source]) -> Iterator[str]:
+    first, second = sorted(rows, key=lambda row: row.seq)  # type: ignore[arg-type, return-value]
+    outs = {(out.id, out.j): out.n for out in sources if isinstance(out, Out)}
+    yield f"{let(first.n)} was written as number {first.seq}, {let(second.n)} as {second.seq}."
+    earlier, later = ((row.id, 0 if row.j is UNSET else row.j) for row in (second, first))
+    yield f"But {visible(outs[earlier], 'before', outs[later])}."
 
 
 class Tables:

@@ -29,7 +29,7 @@ from harness.history.event import (
     Start,
 )
 from harness.history.verdict import Recovery
-from harness.judge.explanation.event_summary import NOTHING, EventSummary
+from harness.judge.explanation.events import NOTHING, EventSummary
 from harness.judge.explanation.recovery import RecoveryFold
 from harness.scenario.outcome import Measure, Threshold
 

@@ -1,19 +1,31 @@
 """Explains a judgement of a history seen from outside: what the source offered, and what the log and the table show.
 
 Invariant: the judge's verdicts stay unchanged; each line states what an event of the history contains, the last line
-of *Then* is the contradiction. One more pass over the history; memory grows with the anomalies that are explained.
+of *Then* is the contradiction. One more pass over the history, for the rows of a record: the checkers of this view
+keep a count of them, not their events. Memory grows with the anomalies that are explained.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
-from harness.history.values import brief, shown, visible, without_credentials
-from harness.history.verdict import Anomaly, Cost, Explanation, InvariantVerdict, Judgement, Outcome, Recovery
-from harness.judge.explanation.event_summary import Json, whole
-from harness.judge.explanation.events import EventLines
+from harness.history.values import brief, shown, without_credentials
+from harness.history.verdict import (
+    Anomaly,
+    Cost,
+    Explanation,
+    InvariantVerdict,
+    Judgement,
+    Outcome,
+    Recovery,
+    let,
+    let_all,
+)
+from harness.judge.explanation.contradiction import Naming
+from harness.judge.explanation.events import EventLines, Json, whole
 
 _KEPT = 24
 """Most events kept of one record, and of the life of the job."""
@@ -107,8 +119,10 @@ class _Seen:
     """What was gathered from a history. Mutable while it is read."""
 
     header: Json
-    cited: dict[int, Json] = field(default_factory=dict)
-    by_record: dict[Any, list[Json]] = field(default_factory=dict)
+    events: dict[int, Json] = field(default_factory=dict)
+    """Keyed by `n`: all that is kept."""
+    cited: set[int]
+    by_record: dict[Any, list[Json]]
     """The events of each record that is explained: its offer, its rows, its dead letters."""
     cut: set[Any] = field(default_factory=set)
     """The records of which not all events were kept."""
@@ -117,6 +131,11 @@ class _Seen:
     end: Json | None = None
     times: _Times = field(default_factory=_Times)
     origin_us: int | None = None
+
+    def defined(self, event: Json) -> str:
+        """An event in words, for *Let*."""
+        at_ms = (event["t"] - (self.origin_us or 0)) / 1000
+        return f"{''.join(_words(event))} (event {event['n']}, at {at_ms:.3f} ms)"
 
     def of(self, anomaly: Anomaly) -> list[Json]:
         """The events of the anomaly's slot: those of its record that have its j, or none."""
@@ -134,34 +153,35 @@ _OF_LIFE = frozenset({"start", "exit", "fault"})
 
 
 def _gathered(lines: EventLines, anomalies: Sequence[Anomaly]) -> _Seen:
-    seen = _Seen(header=lines.header())
-    cited = {n for anomaly in anomalies for n in anomaly.events}
-    seen.by_record = {anomaly.id: [] for anomaly in anomalies if anomaly.id is not None}
+    seen = _Seen(
+        header=lines.header(),
+        cited={n for anomaly in anomalies for n in anomaly.events},
+        by_record={anomaly.id: [] for anomaly in anomalies if anomaly.id is not None},
+    )
     for line in lines.events():
         event = whole(line)
         if event is None:
             break
         if seen.origin_us is None:
             seen.origin_us = event.get("t", 0)
-        kind, n = event.get("k"), event.get("n")
-        if n in cited:
-            seen.cited[event["n"]] = event
+        kind, is_cited = event.get("k"), event.get("n") in seen.cited
         seen.times.step(event)
+        if is_cited:
+            seen.events[event["n"]] = event
         if kind in _OF_RECORDS:
             _keep(seen, event)
-        elif kind in _OF_LIFE and (len(seen.life) < _KEPT or n in cited):
+        elif kind in _OF_LIFE and (len(seen.life) < _KEPT or is_cited):
             seen.life.append(event)
         elif kind in {"finished", "giveup"}:
             seen.end = event
+    kept = [*seen.life, *(event for events in seen.by_record.values() for event in events)]
+    seen.events |= {event["n"]: event for event in [*kept, *([seen.end] if seen.end else [])]}
     return seen
 
 
 def _keep(seen: _Seen, event: Json) -> None:
     was = event.get("was")
-    for given in {
-        _id(event.get("id")),
-        _id(was.get("id")) if isinstance(was, dict) else _id(event.get("id")),
-    }:
+    for given in {_id(row.get("id")) for row in (event, was) if isinstance(row, dict)}:
         events = seen.by_record.get(given)
         if events is None:
             continue
@@ -176,56 +196,19 @@ def _id(value: object) -> Any:
     return tuple(value) if isinstance(value, list) else (None,) if value is None else value
 
 
-class _Argument:
-    """One explanation under construction. Mutable: *Let* and *Then* grow."""
+class _About:
+    """One anomaly and the events about it. What its methods yield are facts of *Then*."""
 
     def __init__(self, anomaly: Anomaly, seen: _Seen) -> None:
         self.anomaly = anomaly
         self.seen = seen
-        self.about = seen.of(anomaly)
-        self._let: dict[int, Json] = {}
-        self._then: list[tuple[str, list[Json]]] = []
+        self.cited = [seen.events[n] for n in anomaly.events]
 
-    def then(self, fact: str, events: Iterable[Json] = ()) -> None:
-        """Add a fact; `{}` in it stands for the names of its events."""
-        kept = list(events)[:_NAMES_MAX]
-        for event in kept:
-            if len(self._let) < _LET_MAX:
-                self._let[event["n"]] = event
-        self._then.append((fact, kept))
-
-    def however(self, rule: str) -> Explanation:
-        """Add the faults and starts around, and the violated rule as the last line."""
-        for n in self.anomaly.events:
-            if n in self.seen.cited and len(self._let) < _LET_MAX:
-                self._let[n] = self.seen.cited[n]
-        self._around()
-        self.then(f"However, {rule}: a contradiction.")
-        let, names = [], {}
-        for index, (n, event) in enumerate(sorted(self._let.items()), start=1):
-            names[n] = f"e{index}"
-            at_ms = (event["t"] - (self.seen.origin_us or 0)) / 1000
-            let.append(visible(f"e{index} = {''.join(_words(event))} (event {n}, at {at_ms:.3f} ms)"))
-        then = tuple(visible(_with_names(fact, events, names)) for fact, events in self._then)
-        return Explanation(let=tuple(let), then=then)
-
-    def _around(self) -> None:
-        """What was done to the job between the first and the last event that is named."""
-        if not self._let:
-            return
-        first, last = min(self._let), max(self._let)
-        between = [
-            event for event in self.seen.life if first < event["n"] < last and event["n"] not in self._let
-        ]
-        ends = [event for event in between if event["k"] != "fault" or event.get("phase") == "begin"]
-        if ends:
-            self.then("In between: {}.", ends)
-
-    def kinds(self, *kinds: str, **fields: Any) -> list[Json]:
+    def kinds(self, *kinds: str, **fields: object) -> list[Json]:
         """The events of the record of these kinds with these fields."""
         return [
             event
-            for event in self.about
+            for event in self.seen.of(self.anomaly)
             if event["k"] in kinds and all(event.get(name) == value for name, value in fields.items())
         ]
 
@@ -238,227 +221,193 @@ class _Argument:
         told = f"record {shown(given)}"
         return told if self.anomaly.j is None else f"row {self.anomaly.j} of {told}"
 
-    def offered(self) -> None:
+    def offered(self) -> Iterator[str]:
         """What the source offered of it."""
-        offers = self.kinds("offer")
+        j, offers = self.anomaly.j, self.kinds("offer")
         if not offers:
             if self.anomaly.id not in self.seen.cut:
-                self.then(f"The source never offered {self.record}.")
+                yield f"The source never offered {self.record}."
             return
-        offer = offers[0]
-        if offer.get("fails") is True:
+        expect = offers[0].get("expect")
+        if offers[0].get("fails") is True:
             what = "no right job can process it, so it must yield no row"
-        elif not isinstance(expect := offer.get("expect"), list):
+        elif not isinstance(expect, list):
             what = "which rows it must yield is not known"
-        elif self.anomaly.j is not None:
-            rows = expect[self.anomaly.j : self.anomaly.j + 1]
-            what = (
-                f"this row must be {brief(rows[0])}"
-                if rows
-                else f"it must yield {len(expect)} rows, and not this one"
-            )
+        elif j is not None and (rows := expect[j : j + 1]):
+            what = f"this row must be {brief(rows[0])}"
+        elif j is not None:
+            what = f"it must yield {len(expect)} rows, and not this one"
         elif len(expect) == 1:
             what = f"it must yield the row {brief(expect[0])}"
         else:
-            what = (
-                f"it must yield the {len(expect)} rows {brief(expect)}" if expect else "it must yield no row"
-            )
-        self.then(f"The source offered it, {{}}: {what}.", [offer])
+            rows_told = f"the {len(expect)} rows {brief(expect)}" if expect else "no row"
+            what = f"it must yield {rows_told}"
+        yield f"The source offered it, {_named(offers[:1])}: {what}."
 
-    def logged(self) -> None:
+    def logged(self) -> Iterator[str]:
         """What the log shows of it."""
-        sink = self.seen.header.get("sink")
-        if isinstance(sink, dict) and sink.get("changes", True) is False:
+        if self.header("sink").get("changes", True) is False:
             return
-        rows = self.kinds("row")
+        rows, is_cut = self.kinds("row"), self.anomaly.id in self.seen.cut
         if rows:
-            more = " and further ones" if self.anomaly.id in self.seen.cut or len(rows) > _NAMES_MAX else ""
-            self.then(f"The log of changes shows {{}}{more}.", rows)
-        elif self.anomaly.id not in self.seen.cut:
-            self.then("The log of changes shows no row of it.")
+            more = " and further ones" if is_cut or len(rows) > _NAMES_MAX else ""
+            yield f"The log of changes shows {_named(rows)}{more}."
+        elif not is_cut:
+            yield "The log of changes shows no row of it."
 
-    def in_table(self, reading: int) -> None:
+    def in_table(self, reading: int) -> Iterator[str]:
         """What a reading of the table shows of it."""
         rows = self.kinds("table", reading=reading)
         if rows:
-            self.then(f"In reading {reading} the table holds {{}}.", rows)
+            yield f"In reading {reading} the table holds {_named(rows)}."
         elif self.anomaly.id not in self.seen.cut:
-            self.then(f"In reading {reading} the table holds no row of it.")
+            yield f"In reading {reading} the table holds no row of it."
 
-    def ended(self) -> None:
+    def ended(self) -> Iterator[str]:
         """How the job came to its end."""
         if self.seen.end is not None:
-            self.then("The wait for the job ended at {}.", [self.seen.end])
+            yield f"The wait for the job ended at {_named([self.seen.end])}."
+
+    def header(self, part: str) -> Json:
+        """A part of the header; empty if there is none."""
+        found = self.seen.header.get(part)
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def appends(self) -> bool:
+        return self.header("sink").get("write") == "append"
 
 
-def _with_names(fact: str, events: Sequence[Json], names: Mapping[int, str]) -> str:
-    told = [names.get(event["n"], f"event {event['n']}") for event in events]
-    joined = " and ".join([*([", ".join(told[:-1])] if told[1:] else []), told[-1]]) if told else ""
-    return fact.replace("{}", joined) if events else fact
+def _named(events: Iterable[Json]) -> str:
+    return let_all(event["n"] for event in list(events)[:_NAMES_MAX])
 
 
-def _tell_rows(x: _Argument) -> None:
+def _rows(x: _About) -> Iterator[str]:
     """What the source offered, and what log and table show of it."""
-    x.offered()
-    x.logged()
-    for reading in _readings(x):
-        x.in_table(reading)
+    yield from x.offered()
+    yield from x.logged()
+    for reading in sorted({event["reading"] for event in x.cited if event["k"] == "table"}):
+        yield from x.in_table(reading)
 
 
-def _phantom(x: _Argument) -> Explanation:
-    _tell_rows(x)
-    return x.however("each row of the table is of a record that was put into the source")
-
-
-def _duplicate(x: _Argument) -> Explanation:
-    _tell_rows(x)
-    claims = x.seen.header.get("claims")
-    delivery = shown(claims.get("delivery") if isinstance(claims, dict) else None)
-    return x.however(f"with {delivery} delivery each row of a record is in the table once")
-
-
-def _wrong_value(x: _Argument) -> Explanation:
-    _tell_rows(x)
-    return x.however("the table holds only the values that a record must yield")
-
-
-def _lost(x: _Argument) -> Explanation:
-    x.offered()
-    x.logged()
-    x.ended()
-    x.in_table(1)
-    return x.however("when the job is finished, each row that a record must yield is in the table")
-
-
-def _deleted(x: _Argument) -> Explanation:
-    x.offered()
-    x.logged()
-    sink = x.seen.header.get("sink")
-    if isinstance(sink, dict) and sink.get("write") == "append":
-        return x.however("a job that appends takes no row away that was right")
-    x.in_table(1)
-    return x.however("what a job takes away is back in the table in the end")
-
-
-def _changed_again(x: _Argument) -> Explanation:
-    x.in_table(1)
+def _changed_again(x: _About) -> Iterator[str]:
+    yield from x.in_table(1)
     later = [event for event in x.seen.life if event["k"] == "start"][-1:]
     if later:
-        x.then("After that the job was started once more, {}.", later)
-    x.in_table(2)
-    return x.however("a job that had finished changes nothing when it is started once more")
+        yield f"After that the job was started once more, {_named(later)}."
+    yield from x.in_table(2)
 
 
-def _reordered(x: _Argument) -> Explanation:
-    offers = [event for event in _cited(x) if event["k"] == "offer"]
-    rows = [event for event in _cited(x) if event["k"] == "row"]
-    x.then(
-        "The source offered {}, in this order of their positions.",
-        sorted(offers, key=lambda e: int(e["pos"])),
-    )
-    x.then("In the log their rows first appear in the order {}.", rows)
-    same = "of one key " if x.anomaly.kind == "key-reordered" else ""
-    return x.however(
-        f"records {same}of one part of the source appear in the table in the order of the source"
-    )
+def _reordered(x: _About) -> Iterator[str]:
+    offers = sorted((e for e in x.cited if e["k"] == "offer"), key=lambda e: int(e["pos"]))
+    yield f"The source offered {_named(offers)}, in this order of their positions."
+    rows = [event for event in x.cited if event["k"] == "row"]
+    yield f"In the log their rows first appear in the order {_named(rows)}."
 
 
-def _zombie(x: _Argument) -> Explanation:
-    x.then("The log of changes shows {}, in this order.", _cited(x))
-    later = [
-        event for event in x.seen.life if event["k"] == "start" and event.get("start") == x.anomaly.start
-    ]
+def _zombie(x: _About) -> Iterator[str]:
+    yield f"The log of changes shows {_named(x.cited)}, in this order."
+    start = x.anomaly.start
+    later = [event for event in x.seen.life if event["k"] == "start" and event.get("start") == start]
     if later:
-        x.then("The start that wrote the second began at {}.", later)
-    return x.however("once a later start has changed the table, no earlier one does")
+        yield f"The start that wrote the second began at {_named(later)}."
 
 
-def _stuck(x: _Argument) -> Explanation:
+def _stuck(x: _About) -> Iterator[str]:
     if x.anomaly.id is not None:
-        x.offered()
-        x.logged()
-    x.ended()
+        yield from x.offered()
+        yield from x.logged()
+    yield from x.ended()
     faults = [event for event in x.seen.life if event["k"] == "fault"]
     if faults:
-        x.then("Every fault had ended long enough before: {}.", faults)
-    return x.however("after the last fault the job goes on until its end")
+        yield f"Every fault had ended long enough before: {_named(faults)}."
 
 
-def _swallowed(x: _Argument) -> Explanation:
-    x.offered()
-    x.then(
-        "It is not among the dead letters, and no start exited by itself with another code than 0 after it."
-    )
-    return x.however("a record that cannot be processed is put aside or makes the job fail")
+def _letters(x: _About) -> Iterator[str]:
+    if x.anomaly.kind != "row-doubled":
+        yield from x.offered()
+    yield f"The dead letters hold {_named(x.kinds('dead'))}."
+    if x.anomaly.kind == "double-routed":
+        yield from x.in_table(1)
 
 
-def _row_foreign(x: _Argument) -> Explanation:
-    x.offered()
-    x.then("The dead letters hold {}.", x.kinds("dead"))
-    return x.however("each dead letter is of a record that was put into the source")
-
-
-def _row_doubled(x: _Argument) -> Explanation:
-    x.then("The dead letters hold {}.", x.kinds("dead"))
-    return x.however("a record is among the dead letters once")
-
-
-def _double_routed(x: _Argument) -> Explanation:
-    x.offered()
-    x.then("The dead letters hold {}.", x.kinds("dead"))
-    x.in_table(1)
-    return x.however("a record is either in the table or among the dead letters")
-
-
-def _unexplained(x: _Argument) -> Explanation:
-    x.then("It stopped at {}.", _cited(x))
+def _unexplained(x: _About) -> Iterator[str]:
+    yield f"It stopped at {_named(x.cited)}."
     before = [event for event in x.seen.life if event["k"] == "fault" and event["n"] < x.anomaly.events[0]]
-    if before:
-        x.then("The faults before it were {}.", before)
-    else:
-        x.then("No fault had begun before it.")
-    return x.however(
-        "a start fails only if a fault, the harness or a record that cannot be processed makes it"
-    )
+    yield f"The faults before it were {_named(before)}." if before else "No fault had begun before it."
 
 
-def _readings(x: _Argument) -> list[int]:
-    """The readings whose rows the anomaly cites."""
-    return sorted({event["reading"] for event in _cited(x) if event["k"] == "table"})
-
-
-def _cited(x: _Argument) -> list[Json]:
-    return [x.seen.cited[n] for n in x.anomaly.events if n in x.seen.cited]
-
-
-_REASONS: Mapping[str, Callable[[_Argument], Explanation]] = {
-    "phantom": _phantom,
-    "duplicate": _duplicate,
-    "wrong-value": _wrong_value,
-    "lost": _lost,
-    "deleted": _deleted,
-    "changed-again": _changed_again,
-    "reordered": _reordered,
-    "key-reordered": _reordered,
-    "zombie-effect": _zombie,
-    "stuck": _stuck,
-    "swallowed": _swallowed,
-    "row-foreign": _row_foreign,
-    "row-doubled": _row_doubled,
-    "double-routed": _double_routed,
-    "unexplained-failure": _unexplained,
+_NOWHERE = (
+    "It is not among the dead letters, and no start exited by itself with another code than 0 after it."
+)
+_IN_ORDER = "of one part of the source appear in the table in the order of the source"
+_REASONS: Mapping[str, tuple[Callable[[_About], Iterator[str]], str | Callable[[_About], str]]] = {
+    "phantom": (_rows, "each row of the table is of a record that was put into the source"),
+    "duplicate": (
+        _rows,
+        lambda x: (
+            f"with {shown(x.header('claims').get('delivery'))} delivery each row of a record is in the table once"
+        ),
+    ),
+    "wrong-value": (_rows, "the table holds only the values that a record must yield"),
+    "lost": (
+        lambda x: chain(x.offered(), x.logged(), x.ended(), x.in_table(1)),
+        "when the job is finished, each row that a record must yield is in the table",
+    ),
+    "deleted": (
+        lambda x: chain(x.offered(), x.logged(), () if x.appends else x.in_table(1)),
+        lambda x: (
+            "a job that appends takes no row away that was right"
+            if x.appends
+            else "what a job takes away is back in the table in the end"
+        ),
+    ),
+    "changed-again": (
+        _changed_again,
+        "a job that had finished changes nothing when it is started once more",
+    ),
+    "reordered": (_reordered, f"records {_IN_ORDER}"),
+    "key-reordered": (_reordered, f"records of one key {_IN_ORDER}"),
+    "zombie-effect": (_zombie, "once a later start has changed the table, no earlier one does"),
+    "stuck": (_stuck, "after the last fault the job goes on until its end"),
+    "swallowed": (
+        lambda x: chain(x.offered(), [_NOWHERE]),
+        "a record that cannot be processed is put aside or makes the job fail",
+    ),
+    "row-foreign": (_letters, "each dead letter is of a record that was put into the source"),
+    "row-doubled": (_letters, "a record is among the dead letters once"),
+    "double-routed": (_letters, "a record is either in the table or among the dead letters"),
+    "unexplained-failure": (
+        _unexplained,
+        "a start fails only if a fault, the harness or a record that cannot be processed makes it",
+    ),
 }
 
 
 def _explanation(anomaly: Anomaly, seen: _Seen) -> Explanation | None:
     """One anomaly as a contradiction; None if the events that it cites were not read, or are not those judged."""
-    reason = _REASONS.get(anomaly.kind)
-    if reason is None or any(n not in seen.cited for n in anomaly.events):
+    if anomaly.kind not in _REASONS:
         return None
+    facts, rule = _REASONS[anomaly.kind]
     try:
-        return reason(_Argument(anomaly, seen))
+        x, naming = _About(anomaly, seen), Naming(seen.events, most=_LET_MAX)
+        then = naming.noted(facts(x))
+        naming.noted(map(let, anomaly.events))
+        then += naming.noted(_between(x, naming.named))
+        then.append(f"However, {rule if isinstance(rule, str) else rule(x)}: a contradiction.")
+        return naming.explanation(then, define=seen.defined)
     except (LookupError, TypeError):
         return None
+
+
+def _between(x: _About, named: Collection[int]) -> Iterator[str]:
+    """What was done to the job between the first and the last event that is named."""
+    if named:
+        first, last = min(named), max(named)
+        between = (e for e in x.seen.life if first < e["n"] < last and e["n"] not in named)
+        done = [e for e in between if e["k"] != "fault" or e.get("phase") == "begin"]
+        if done:
+            yield f"In between: {_named(done)}."
 
 
 def _words(event: Json) -> Iterator[str]:

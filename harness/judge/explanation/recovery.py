@@ -14,8 +14,7 @@ from typing import Any
 
 from harness.history.values import shown
 from harness.history.verdict import Cost, Recovery
-from harness.judge.explanation.event_summary import EventSummary
-from harness.judge.explanation.events import is_empty
+from harness.judge.explanation.events import EventSummary, is_empty
 
 STEADY_RESULTS = 20
 """Results are steady again after this many in a row that are within the 99th percentile of before."""

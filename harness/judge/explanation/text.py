@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from harness.history.values import visible
 from harness.history.verdict import (
+    ANOMALIES_IN_FULL,
     Anomaly,
     Cost,
     Explanation,
@@ -19,7 +20,6 @@ from harness.history.verdict import (
     Outcome,
     Recovery,
 )
-from harness.judge.explanation.explain import ANOMALIES_IN_FULL
 from harness.judge.explanation.guarantee import next_steps
 
 _EVENTS_SHOWN = 12

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from harness.history.outside import LogRow, OutsideHeader
+from harness.history.outside import LogRow, OutsideHeader, OutsideId
 from harness.history.values import shown
 from harness.judge.checkers.outside.slots import NO_KEY, Digest, Records, SlotKey, SlotRows, digest, key_of
 
@@ -282,7 +282,7 @@ def _changes(row: LogRow) -> Iterator[tuple[SlotKey, Digest, int]]:
     yield slot_of(row.id, row.j), value, -1 if row.op == "delete" else +1
 
 
-def slot_of(id_: Any, j: Any) -> SlotKey:
+def slot_of(id_: OutsideId, j: object) -> SlotKey:
     """The slot of a row."""
     return key_of(id_), j if isinstance(j, int) else None
 

@@ -39,7 +39,7 @@ def cells(key: RecordKey) -> int | str | tuple[Any, ...]:
     return (None,) if key is None else key
 
 
-def digest(values: Any) -> Digest:
+def digest(values: object) -> Digest:
     """A digest that is equal for equal values."""
     text = json.dumps(values, sort_keys=True, separators=(",", ":"))
     if "-0.0" in text:
@@ -47,7 +47,7 @@ def digest(values: Any) -> Digest:
     return blake2b(text.encode(), digest_size=_BYTES).digest()
 
 
-def _without_negative_zero(value: Any) -> Any:
+def _without_negative_zero(value: object) -> Any:
     match value:
         case float():
             return value + 0.0

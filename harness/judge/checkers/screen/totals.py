@@ -189,7 +189,7 @@ _SIMPLE = frozenset({str, int, type(None), bool})
 """Types whose values are equal if `type` and `==` agree."""
 
 
-def alike(left: Any, right: Any) -> bool:
+def alike(left: object, right: object) -> bool:
     """As `history.values.same`, but faster for equal values."""
     if type(left) is not type(right) or left != right:
         return False
@@ -253,7 +253,7 @@ class ExpectedRows:
         for j, v in enumerate(wanted):
             self.add(record, j, v)
 
-    def add(self, record: Id, j: int, v: Any) -> None:
+    def add(self, record: Id, j: int, v: object) -> None:
         self.count += 1
         self.keys += hash(_encode((record, j)))
         if v is not UNSET:

@@ -7,9 +7,9 @@ own subtask and on the coordinator's events only; a finding that needs another s
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, Final
+from typing import Final
 
 from msgspec import UNSET
 
@@ -20,7 +20,7 @@ from harness.history.text import header_line, line_of
 from harness.history.values import identity
 from harness.judge.checkers.history_trace import Trace
 from harness.judge.checkers.indexed_history import IndexedHistory
-from harness.judge.checkers.invariant import Findings, Invariant
+from harness.judge.checkers.invariant import Findings, Invariant, in_full
 from harness.judge.checkers.judge import accounting_of, uncollected
 from harness.judge.checkers.registry import CHECKERS
 from harness.judge.checkers.screen.totals import Distinct
@@ -79,11 +79,14 @@ def _found(s: int, case: IndexedHistory, checkers: Sequence[Invariant]) -> Share
         try:
             found = sum((checker.examine(view) for view in case.views), Findings())
             across = checker.across(case) if checker.name in _ACROSS_SHARES else Findings()
-            findings[checker.name] = found + across
+            found += across
+            findings[checker.name] = replace(found, anomalies=tuple(in_full(found.anomalies)))
         except Exception:  # noqa: BLE001  (on the whole, the judge says how the checker failed)
             foreign.add(checker.name)
     if any(effect.id not in case.owner for effect in case.trace.effects):
         foreign.add("V9")
+    if any(anomaly.kind == "phantom" for anomaly in findings.get("V8", Findings()).anomalies):
+        foreign.add("V8")  # another share may have taken the record in
     own = {identity(call.nonce) for call in _calls(case)}
     answers = (event for event in _of_attempts(case) if isinstance(event, Res) and event.nonce is not UNSET)
     if any(identity(answer.nonce) not in own for answer in answers):
@@ -113,7 +116,7 @@ def _of_attempts(case: IndexedHistory) -> Iterator[Event]:
             yield from attempt.events
 
 
-def _distinct(values: Iterable[Any]) -> Distinct:
+def _distinct(values: Iterable[object]) -> Distinct:
     """Of values each of which counts once, however often this share has it."""
     found = Distinct()
     found.pending.extend({identity(value): value for value in values}.values())

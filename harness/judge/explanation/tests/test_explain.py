@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import pickle
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ from typing import Any
 import pytest
 
 from harness.history.read import read_whole
-from harness.history.verdict import Anomaly, InvariantVerdict, Judgement, Outcome
+from harness.history.verdict import ANOMALIES_IN_FULL, Anomaly, InvariantVerdict, Judgement, Outcome
+from harness.judge.checkers.invariant import in_full
 from harness.judge.checkers.judge import judge_file
 from harness.judge.checkers.tests.small_histories import (
     called,
@@ -25,7 +27,7 @@ from harness.judge.checkers.tests.small_histories import (
     took,
 )
 from harness.judge.explanation import explain
-from harness.judge.explanation.explain import ANOMALIES_IN_FULL, explained_events, explained_file
+from harness.judge.explanation.explain import explained_events, explained_file
 from harness.judge.explanation.text import anomaly_lines, closing_lines, rest_of
 from tools.cases import each
 
@@ -160,7 +162,7 @@ def test_a_defect_of_an_explanation_hides_no_verdict(tmp_path: Path, monkeypatch
         raise ZeroDivisionError("planted")
 
     path = written(tmp_path, *doubled(7))
-    monkeypatch.setattr(explain, "gather", broken)
+    monkeypatch.setattr(explain, "survey", broken)
     before = judge_file(path)
     assert isinstance(before, Judgement)
 
@@ -170,7 +172,30 @@ def test_a_defect_of_an_explanation_hides_no_verdict(tmp_path: Path, monkeypatch
     assert "ZeroDivisionError: planted" in after.warnings[-1]
 
 
-def test_a_class_that_the_table_does_not_know_is_told_by_its_sentence(tmp_path: Path) -> None:
+def test_facts_that_cannot_be_found_leave_the_sentence_of_the_anomaly() -> None:
+    def broken() -> list[str]:
+        raise ZeroDivisionError("planted")
+
+    anomaly = Anomaly(kind="lost", say="it is gone", events=(2,), then=broken, rule="nothing is lost")
+
+    (found,) = in_full([anomaly])
+
+    assert (found.say, found.then, found.rule) == ("it is gone", (), "")
+
+
+def test_a_verdict_holds_the_facts_of_the_anomalies_that_are_explained_and_can_be_pickled(
+    tmp_path: Path,
+) -> None:
+    judgement = judged(written(tmp_path, doubled(*range(13))))
+
+    copy = pickle.loads(pickle.dumps(judgement))  # noqa: S301
+
+    facts = [bool(anomaly.then) for anomaly in found(copy, "V8").anomalies]
+    assert copy == judgement
+    assert facts == [True] * ANOMALIES_IN_FULL + [False] * 3
+
+
+def test_an_anomaly_without_facts_is_explained_by_its_sentence(tmp_path: Path) -> None:
     path = written(tmp_path, doubled("a"))
     anomaly = Anomaly(kind="brand-new", say="something odd came to pass", events=(2,), s=0)
     verdict = InvariantVerdict(invariant="V8", outcome=Outcome.FAIL, anomalies=(anomaly,))

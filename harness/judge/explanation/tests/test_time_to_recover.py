@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from harness.history.verdict import Cost, Recovery
-from harness.judge.explanation.event_summary import summary_of
+from harness.judge.explanation.events import summary_of
 from harness.judge.explanation.recovery import STEADY_RESULTS, RecoveryFold
 
 Json = dict[str, Any]

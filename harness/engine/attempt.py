@@ -21,6 +21,8 @@ from harness.database.epoch import Fenced, SavedEpoch, SinkLost, Takeover
 from harness.database.store_files import Files
 from harness.engine.subtask import Subtask
 from harness.faults.kill_worker import InjectedFailure
+from harness.history.event import Restore
+from harness.history.journal import Journal
 from harness.history.notes import LostConnection, Refused, RestoreFallback, ServerError, Stopped
 from harness.scenario.model import Fault, Operator, Scenario
 from harness.scenario.plan import RunPlan
@@ -119,12 +121,12 @@ class AttemptPlace(Protocol):
         """A faulty client (`operator.client`) in place of the pool."""
 
     def inside(
-        self, *, attempt: int, journal: Any, loop: asyncio.AbstractEventLoop, store: CheckpointStore
+        self, *, attempt: int, journal: Journal, loop: asyncio.AbstractEventLoop, store: CheckpointStore
     ) -> Inside:
         """The inside faults of this attempt."""
 
     def watching(
-        self, loop: asyncio.AbstractEventLoop, journal: Any, lookup: Any
+        self, loop: asyncio.AbstractEventLoop, journal: Journal, lookup: Any
     ) -> AbstractContextManager[None]:
         """Records, while the block lasts, when `lookup` blocks the loop."""
 
@@ -152,7 +154,7 @@ class Committing(Protocol):
     def coordination(
         self,
         *,
-        journal: Any,
+        journal: Journal,
         phases: Phases,
         expect: Callable[[Any], Sequence[Any] | None] | None,
         timers: Any,
@@ -264,7 +266,9 @@ def _taken_over(chosen: ChosenSink, place: AttemptPlace) -> Takeover:
 class _Attempt:
     """One attempt from its `start` event to `ended` or `failed`."""
 
-    def __init__(self, parts: AttemptParts, attempt: Takeover, *, chosen: Committing, journal: Any) -> None:
+    def __init__(
+        self, parts: AttemptParts, attempt: Takeover, *, chosen: Committing, journal: Journal
+    ) -> None:
         self._parts = parts
         self._attempt = attempt
         self._chosen = chosen
@@ -308,7 +312,7 @@ class _Attempt:
 
     def _restored(self, saved: SavedEpoch, phases: Phases) -> Checkpoint:
         phases.reach("restore.begin")
-        self._journal.restored(checkpoint=saved.epoch, elements=named(saved.elements))
+        self._journal.event(Restore, c=saved.epoch, elements=named(saved.elements))
         elements = Replay([restored(element) for element in saved.elements], phases)
         return Checkpoint(number=saved.epoch, position=saved.position, elements=elements)
 
@@ -322,7 +326,7 @@ class _Task:
         attempt: Takeover,
         *,
         chosen: Committing,
-        journal: Any,
+        journal: Journal,
         inside: Inside,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
@@ -402,7 +406,7 @@ class _Task:
         return coordination
 
     @property
-    def journal(self) -> Any:
+    def journal(self) -> Journal:
         """The attempt's journal, for planted defects of the function."""
         return self._journal
 

@@ -31,7 +31,7 @@ from harness.engine.level import RunRecord
 from harness.engine.perform import judged
 from harness.engine.reading import Stored, event_of_row, history_of, read_stored
 from harness.faults.real.witnesses import CLIENTS
-from harness.history.event import Event, FaultEvent, TableRead
+from harness.history.event import Commit, Event, FaultEvent, TableRead
 from harness.history.journal import EventLog, Journal
 from harness.history.merge import read_leftovers
 from harness.history.notes import LostConnection
@@ -119,17 +119,14 @@ class _Place:
         log = self._attempts[subtask, attempt] = self._recorder(path)
         return log
 
-    def note(self, kind: str, fields: Mapping[str, Any]) -> None:
-        if kind == "commit":
-            subtask, attempt = fields["s"], fields["a"]
-            journal = Journal(self._attempts[subtask, attempt], subtask=subtask, attempt=attempt)
-            journal.committed(fields["c"])
-            return
-        event = msgspec.convert({"k": kind, "n": 0, "t": self._t_us, **fields}, Event)
-        if isinstance(event, FaultEvent):
-            self._faults.append(event)
-        else:
-            self._harness.write(event)
+    def note(self, event: Event) -> None:
+        match event:
+            case Commit(s=s, a=int(a), c=checkpoint):
+                Journal(self._attempts[s, a], subtask=s, attempt=a).committed(checkpoint)
+            case FaultEvent():
+                self._faults.append(event)
+            case _:
+                self._harness.write(event)
 
     def store(self, table: str, row: Mapping[str, Any]) -> None:
         text = row["error"] if "error" in row else msgspec.json.encode(row["v"]).decode()

@@ -186,9 +186,14 @@ def _with_versions(
 def _pitfalls(
     order: Order, leftovers: Leftovers, *, ended_us: int, server: ServerCounts | None
 ) -> tuple[Pitfall, ...]:
-    is_users = order.sut not in SUTS
     return find_pitfalls(
-        RunSeen.of(order.scenario, leftovers.lines, ended_us=ended_us, server=server, is_users=is_users)
+        RunSeen(
+            scenario=order.scenario,
+            lines=leftovers.lines,
+            ended_us=ended_us,
+            server=server,
+            is_users=order.sut not in SUTS,
+        )
     )
 
 

@@ -47,18 +47,16 @@ NoteTaker = Callable[[FaultNote], int]
 
 
 @dataclass(slots=True, kw_only=True)
-class ActingOutside:
-    """Call `start`, then `heal`, from one thread. Mutable: its own thread fills in times, facts and proxy events.
+class FaultActivation:
+    """One activation of a fault. Call `start`, then `heal`, from one thread.
+
+    Mutable: its own thread fills in times, facts and proxy events.
 
     Invariant: the context manager of `inject` ends in the thread that began it, once `over` is set or an error occurs.
     """
 
     fault: OutsideFault
-    control: Control
-    server: ServerControl
-    workers: Workers
-    seed: int
-    note: NoteTaker
+    outside: OutsideFaults
     cycle: int
     """The number of the activation, from 0."""
     after: int = 0
@@ -69,6 +67,8 @@ class ActingOutside:
     failure: BaseException | None = None
     facts: list[Mapping[str, Any]] = field(default_factory=list)
     events: list[ProxyEvidence] = field(default_factory=list)
+    effective: bool = False
+    is_told: bool = False
     _keeps_log: bool = False
     _over: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
@@ -128,13 +128,13 @@ class ActingOutside:
     def _site(self) -> Site:
         """What the fault may use."""
         return Site(
-            control=self.control,
-            server=self.server,
-            workers=self.workers,
+            control=self.outside.control,
+            server=self.outside.server,
+            workers=self.outside.workers,
             note_fact=self._note_fact,
-            seed=self.seed,
+            seed=self.outside.seed,
             over=self._over,
-            spark=self.workers.spark(),
+            spark=self.outside.workers.spark(),
         )
 
     def _inject(self, site: Site) -> None:
@@ -151,21 +151,25 @@ class ActingOutside:
         self._noted(Healed)
 
     def _noted(self, kind: type[FaultNote], **facts: Any) -> int:
-        return self.note(kind(fault=self.fault.id, cycle=self.cycle, **facts))
+        return self.outside.note(kind(fault=self.fault.id, cycle=self.cycle, **facts))
 
     def _note_fact(self, **facts: Any) -> None:
         self.facts.append(facts)
         self._noted(Found, facts=facts)
 
     def _skip_events(self) -> None:
-        read = None if self.fault.on_link is None else self.control.link_log(self.fault.on_link, self.after)
+        read = (
+            None
+            if self.fault.on_link is None
+            else self.outside.control.link_log(self.fault.on_link, self.after)
+        )
         if read is not None:
             self.after, self._keeps_log = read.next, True
 
     def _read_events(self) -> None:
         if not self._keeps_log or self.fault.on_link is None:
             return
-        read = self.control.link_log(self.fault.on_link, self.after)
+        read = self.outside.control.link_log(self.fault.on_link, self.after)
         if read is None:
             return
         self.after = read.next
@@ -191,6 +195,29 @@ class ActingOutside:
                 told = HarnessError(f"{where}: {type(error).__name__}: {error}", fix="please report it")
         told.__cause__ = error
         return told
+
+    def look(self) -> None:
+        if self.effective or not self.acts:
+            return
+        evidence = self.outside.evidence(self)
+        if evidence:
+            self.effective = True
+            self._noted(TookEffect)
+            self.outside.tell(f"{self.fault.id} took effect: {in_words(evidence)}")
+
+    def told(self) -> None:
+        if self.is_told:
+            return
+        self.is_told = True
+        if self.failure is not None:
+            raise self.failure
+        evidence = self.outside.evidence(self)
+        left = f"it took effect: {in_words(evidence)}" if evidence else "no evidence so far"
+        self.outside.tell(f"{self.fault.id} has healed; {left}")
+
+    def close(self) -> None:
+        self.heal()
+        self.told()
 
 
 _LOOK_US: Final = 100_000
@@ -222,7 +249,7 @@ class OutsideFaults:
     _schedule: Schedule[FaultActivation] = field(init=False)
     _alarms: list[_Alarm] = field(default_factory=list)
     _next_step: list[Callable[[], None]] = field(default_factory=list)
-    _begun: list[ActingOutside] = field(default_factory=list)
+    _begun: list[FaultActivation] = field(default_factory=list)
     _progress: Progress = field(default_factory=Progress)
 
     def __post_init__(self) -> None:
@@ -279,7 +306,7 @@ class OutsideFaults:
 
     def begins(self, fault: Fault, *, cycle: int, due_us: int) -> FaultActivation:
         after = max((one.after for one in self._begun if one.fault.on_link == fault.on_link), default=0)
-        acting = self.acting(cast("OutsideFault", fault), cycle=cycle, after=after)
+        acting = self.activation()(fault=cast("OutsideFault", fault), outside=self, cycle=cycle, after=after)
         self._begun.append(acting)
         self.note(FaultDue(fault=fault.id, cycle=cycle, due=due_us))
         waits = isinstance(fault.when, MomentOfJob)
@@ -290,21 +317,7 @@ class OutsideFaults:
         """The class of the activations here."""
         return FaultActivation
 
-    def acting(self, fault: OutsideFault, *, cycle: int, after: int) -> FaultActivation:
-        """An activation of `fault` that has not begun."""
-        return self.activation()(
-            fault=fault,
-            control=self.control,
-            server=self.server,
-            workers=self.workers,
-            seed=self.seed,
-            note=self.note,
-            cycle=cycle,
-            after=after,
-            outside=self,
-        )
-
-    def evidence(self, acting: ActingOutside) -> Evidence:
+    def evidence(self, acting: FaultActivation) -> Evidence:
         """The evidence of an activation so far."""
         progress = self._progress
         seen = Seen(
@@ -326,38 +339,6 @@ class OutsideFaults:
 
     def __exit__(self, *_: object) -> None:
         self._schedule.close()
-
-
-@dataclass(slots=True, kw_only=True)
-class FaultActivation(ActingOutside):
-    """One activation of a fault, which reports its evidence and its end. Mutable."""
-
-    outside: OutsideFaults
-    effective: bool = False
-    is_told: bool = False
-
-    def look(self) -> None:
-        if self.effective or not self.acts:
-            return
-        evidence = self.outside.evidence(self)
-        if evidence:
-            self.effective = True
-            self.note(TookEffect(fault=self.fault.id, cycle=self.cycle))
-            self.outside.tell(f"{self.fault.id} took effect: {in_words(evidence)}")
-
-    def told(self) -> None:
-        if self.is_told:
-            return
-        self.is_told = True
-        if self.failure is not None:
-            raise self.failure
-        evidence = self.outside.evidence(self)
-        left = f"it took effect: {in_words(evidence)}" if evidence else "no evidence so far"
-        self.outside.tell(f"{self.fault.id} has healed; {left}")
-
-    def close(self) -> None:
-        self.heal()
-        self.told()
 
 
 def in_words(evidence: Mapping[str, Any]) -> str:

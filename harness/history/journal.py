@@ -8,30 +8,13 @@ comes before, so that the merge can reconstruct the commit if the attempt dies i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from harness.history.event import (
-    Call,
-    Close,
-    Dead,
-    End,
-    Ended,
-    Failed,
-    In,
-    OfAttempt,
-    Out,
-    Owm,
-    Res,
-    Restore,
-    Snap,
-    Start,
-    Wm,
-)
+from harness.history.event import Call, Close, Failed, OfAttempt, Out, Owm, Res, Snap, Start
 from harness.history.notes import AttemptNote, CommitBegun, InProcess, Made, Note
-from harness.history.values import told_watermark
 from harness.system.process_identity import ProcessIdentity
 
 
@@ -55,6 +38,8 @@ class EventLog(Protocol):
         """Append a `commit`, unless the simulated database records commits itself."""
 
 
+_ON_THREAD: Final = frozenset({Out, Owm, Snap})
+"""With `Call` and `Res`: the events for which V21 asks for the thread."""
 _NO_ANSWER: tuple[int | UnsetType, int | None] = (UNSET, None)
 
 
@@ -78,6 +63,13 @@ class Journal:
         """The number of the attempt."""
         return self._attempt
 
+    def event(self, kind: type[OfAttempt], **fields: Any) -> None:
+        """Writes an event of this attempt with these fields; call `called` and `settled` for those of calls."""
+        self._made += 1
+        if kind in _ON_THREAD:
+            fields["thread"] = self._log.thread
+        self._event(kind, s=self._subtask, a=self._attempt, **fields)
+
     def note(self, note: AttemptNote) -> None:
         """Writes a note of this attempt: evidence, not an event."""
         self._log.write(msgspec.structs.replace(note, s=self._subtask, a=self._attempt))
@@ -91,43 +83,8 @@ class Journal:
         by: str | UnsetType = UNSET,
     ) -> None:
         """`by`: the cause of a start that follows no failure of an earlier attempt."""
-        self._made += 1
-        self._event(Start, s=self._subtask, a=self._attempt, from_=checkpoint, pos=position, by=by)
-        self.note(InProcess(pid=process.pid, started=process.started))
-
-    def restored(self, *, checkpoint: int, elements: Sequence[dict[str, Any]]) -> None:
-        self._made += 1
-        self._event(Restore, s=self._subtask, a=self._attempt, c=checkpoint, elements=list(elements))
-
-    def took_record(
-        self,
-        *,
-        position: int,
-        id: int,
-        key: object,
-        ts: int | None,
-        expect: Sequence[object] | None,
-        part: int | None = None,
-        at: int | None = None,
-    ) -> None:
-        """`part`, `at`: the partition of the source that it comes from, and its place there."""
-        self._made += 1
-        self._event(
-            In,
-            s=self._subtask,
-            a=self._attempt,
-            pos=position,
-            id=id,
-            key=key,
-            ts=ts,
-            expect=UNSET if expect is None else expect,
-            part=UNSET if part is None else part,
-            at=UNSET if at is None else at,
-        )
-
-    def took_watermark(self, *, position: int, timestamp: int) -> None:
-        self._made += 1
-        self._event(Wm, s=self._subtask, a=self._attempt, pos=position, w=told_watermark(timestamp))
+        self.event(Start, from_=checkpoint, pos=position, by=by)
+        self._log.write(InProcess(s=self._subtask, a=self._attempt, pid=process.pid, started=process.started))
 
     def called(self, *, id: int, attempt: int) -> None:
         """Gives the call a nonce that is unique in the run; its answer must echo it (V19)."""
@@ -184,30 +141,6 @@ class Journal:
             thread=self._log.thread,
         )
 
-    def emits(self, *, id: int, j: int, value: object, ts: int | None) -> None:
-        self._made += 1
-        self._event(
-            Out, s=self._subtask, a=self._attempt, id=id, j=j, v=value, ts=ts, thread=self._log.thread
-        )
-
-    def emits_watermark(self, timestamp: int) -> None:
-        self._made += 1
-        self._event(
-            Owm, s=self._subtask, a=self._attempt, w=told_watermark(timestamp), thread=self._log.thread
-        )
-
-    def snapped(self, *, checkpoint: int, position: int, elements: Sequence[dict[str, Any]]) -> None:
-        self._made += 1
-        self._event(
-            Snap,
-            s=self._subtask,
-            a=self._attempt,
-            c=checkpoint,
-            pos=position,
-            elements=list(elements),
-            thread=self._log.thread,
-        )
-
     def committing(self, checkpoint: int, *, writer: int | None = None) -> None:
         """`writer` is the attempt that prepared the transaction, if it is another one."""
         self._log.write(CommitBegun(s=self._subtask, a=writer or self._attempt, c=checkpoint))
@@ -217,30 +150,9 @@ class Journal:
 
     def failed(self, error: str, *, id: int | None = None, by: str | None = None) -> None:
         """`by`: the cause, if it is known."""
-        self._made += 1
-        self._event(
-            Failed,
-            s=self._subtask,
-            a=self._attempt,
-            error=error,
-            id=UNSET if id is None else id,
-            by=UNSET if by is None else by,
-        )
-        self.note(Made(events=self._made))
-
-    def source_exhausted(self) -> None:
-        self._made += 1
-        self._event(End, s=self._subtask, a=self._attempt)
-
-    def drained(self) -> None:
-        self._made += 1
-        self._event(Ended, s=self._subtask, a=self._attempt)
+        self.event(Failed, error=error, id=UNSET if id is None else id, by=UNSET if by is None else by)
+        self._log.write(Made(s=self._subtask, a=self._attempt, events=self._made))
 
     def closed(self) -> None:
-        self._made += 1
-        self._event(Close, s=self._subtask, a=self._attempt)
-        self.note(Made(events=self._made))
-
-    def dead(self, *, id: int) -> None:
-        self._made += 1
-        self._event(Dead, s=self._subtask, a=self._attempt, id=id)
+        self.event(Close)
+        self._log.write(Made(s=self._subtask, a=self._attempt, events=self._made))

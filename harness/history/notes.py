@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from harness.history.event import Event
+from harness.history.event import Event, Id
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True, tag_field="k"):
@@ -119,8 +119,6 @@ class Reached(AttemptNote, frozen=True, kw_only=True, tag="~reached"):
 
 
 class Dies(AttemptNote, frozen=True, kw_only=True, tag="~dies"):
-    """The attempt kills itself next, for a fault."""
-
     fault: str
     phase: str
     hit: int
@@ -179,7 +177,7 @@ class PoolUse(AttemptNote, frozen=True, kw_only=True, tag="~pool"):
 class HiddenError(AttemptNote, frozen=True, kw_only=True, tag="~hidden"):
     """A call of a user's lookup returned a result although it met an error at line `met`."""
 
-    id: int
+    id: Id
     error: str
     met: str
     caught: str | None
@@ -201,7 +199,7 @@ class OwnConnections(_ConnectionsNote, frozen=True, tag="~connected"):
 class Hurried(_ConnectionsNote, frozen=True, kw_only=True, tag="~hurried"):
     """A call asked so many times in a row without a pause."""
 
-    id: int
+    id: Id
 
 
 class Deciding(Note, frozen=True, kw_only=True, tag="~deciding"):
@@ -254,14 +252,10 @@ class TookEffect(FaultNote, frozen=True, tag="~bit"):
 
 
 class Found(FaultNote, frozen=True, kw_only=True, tag="~found"):
-    """Facts that the fault itself recorded."""
-
     facts: dict[str, Any]
 
 
 class ProxyActed(FaultNote, frozen=True, kw_only=True, tag="~deed"):
-    """An event of the proxy's log."""
-
     deed: dict[str, Any]
 
 

@@ -7,9 +7,14 @@ dead letter is written to the journal before the sink, so nothing can become vis
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
+
+from msgspec import UNSET
 
 from harness.database.epoch import OpenEpoch, Sink, Visible
+from harness.history.event import Dead, End, Ended, In, Out, Owm, Snap, Wm
+from harness.history.journal import Journal
+from harness.history.values import told_watermark
 from harness.scenario.workloads.keys import told_key
 from harness.scenario.workloads.partitions import RecordPlace
 from harness.sut.dead_letter import DeadLetter
@@ -18,31 +23,6 @@ from harness.sut.phases import Phases
 from harness.sut.positions import named, saved
 from reference_impl.elements import LatencyMarker, OperatorInput, Record, Watermark, WatermarkStatus
 from reference_impl.task.positioned_input import Checkpoint
-
-
-class TaskJournal(Protocol):
-    """The journal of a task: a file at levels live and spark, memory at sim."""
-
-    def took_record(
-        self,
-        *,
-        position: int,
-        id: int,
-        key: object,
-        ts: int | None,
-        expect: Sequence[object] | None,
-        part: int | None = None,
-        at: int | None = None,
-    ) -> None: ...
-    def took_watermark(self, *, position: int, timestamp: int) -> None: ...
-    def emits(self, *, id: int, j: int, value: object, ts: int | None) -> None: ...
-    def emits_watermark(self, timestamp: int) -> None: ...
-    def dead(self, *, id: int) -> None: ...
-    def snapped(self, *, checkpoint: int, position: int, elements: Sequence[dict[str, Any]]) -> None: ...
-    def committing(self, checkpoint: int) -> None: ...
-    def committed(self, checkpoint: int) -> None: ...
-    def source_exhausted(self) -> None: ...
-    def drained(self) -> None: ...
 
 
 class LatencyMarkerHeld(Exception):
@@ -74,7 +54,7 @@ class JournalledSubtask:
     def __init__(
         self,
         *,
-        journal: TaskJournal,
+        journal: Journal,
         sink: OpenEpoch,
         phases: Phases,
         expect: Callable[[Any], Sequence[Any] | None] | None,
@@ -117,17 +97,19 @@ class JournalledSubtask:
             lookup, position = element.value, element.position
             assert position is not None, "a source numbers its elements"
             place = self._places.get(lookup.id)
-            self._journal.took_record(
-                position=position,
+            expect = None if self._expect is None else self._expect(lookup)
+            self._journal.event(
+                In,
+                pos=position,
                 id=lookup.id,
                 key=told_key(lookup.key),
                 ts=element.timestamp,
-                expect=None if self._expect is None else self._expect(lookup),
+                expect=UNSET if expect is None else expect,
                 **({} if place is None else {"part": place.part, "at": place.at}),
             )
         elif type(element) is Watermark:
             assert element.position is not None, "a source numbers its elements"
-            self._journal.took_watermark(position=element.position, timestamp=element.timestamp)
+            self._journal.event(Wm, pos=element.position, w=told_watermark(element.timestamp))
         elif type(element) is LatencyMarker:
             self._marker = element
             return  # no history has an event for it
@@ -144,7 +126,7 @@ class JournalledSubtask:
         if type(element) is Record:
             result = element.value
             if type(result) is Enriched:
-                self._journal.emits(id=result.id, j=result.j, value=result.value, ts=element.timestamp)
+                self._journal.event(Out, id=result.id, j=result.j, v=result.value, ts=element.timestamp)
                 self._sink.add(Visible(id=result.id, j=result.j, value=result.value))
                 self._phases.reach("emit")
             else:
@@ -153,10 +135,10 @@ class JournalledSubtask:
                 # Only its first letter is journalled, so the table shows an operator that emits it twice (V20).
                 if result.id not in self._dead:
                     self._dead[result.id] = None
-                    self._journal.dead(id=result.id)
+                    self._journal.event(Dead, id=result.id)
                 self._sink.write_dead_letter(id=result.id, error=result.error)
         elif type(element) is Watermark:
-            self._journal.emits_watermark(element.timestamp)
+            self._journal.event(Owm, w=told_watermark(element.timestamp))
             self._phases.reach("wm")
         elif type(element) is WatermarkStatus:
             pass  # no history has an event for it; what it changes shows in the watermarks and sessions
@@ -174,13 +156,13 @@ class JournalledSubtask:
         self._phases.reach("snap.mid")
         elements += [saved(element) for element in checkpoint.elements[half:]]
         names = named(elements)
-        self._journal.snapped(checkpoint=checkpoint.number, position=checkpoint.position, elements=names)
+        self._journal.event(Snap, c=checkpoint.number, pos=checkpoint.position, elements=names)
         self._phases.reach("snap.end")
         return elements
 
     def source_exhausted(self) -> None:
         """The source has no more elements."""
-        self._journal.source_exhausted()
+        self._journal.event(End)
         self._phases.reach("drain")
 
     def finishing(self) -> None:
@@ -195,7 +177,7 @@ class JournalledSubtask:
 
     def drained(self) -> None:
         """All data has been emitted and committed."""
-        self._journal.drained()
+        self._journal.event(Ended)
         self._phases.reach("close")
 
 

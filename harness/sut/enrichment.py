@@ -7,11 +7,12 @@ emitted for a wrong record, twice, or not at all.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from harness.history.causes import cause_of
+from harness.history.journal import Journal
 from harness.scenario.workloads.shape import Lookup, StampedLookup
 from harness.sut.dead_letter import DeadLetter
 from harness.sut.lookup_values import as_list
@@ -54,26 +55,6 @@ def answer_timeouts(values: Sequence[object]) -> Callable[[Lookup], list[Enriche
     return lambda lookup: _enriched(lookup, values)
 
 
-class CallJournal(Protocol):
-    """The journal of calls and outcomes: a file at levels live and spark, memory at sim."""
-
-    def called(self, *, id: int, attempt: int) -> None:
-        """A call begins."""
-
-    def settled(
-        self,
-        *,
-        id: int,
-        attempt: int,
-        ending: str,
-        final: bool,
-        values: Sequence[object] | None,
-        error: str | None,
-        by: str | None,
-    ) -> None:
-        """The operator accepted an outcome; `by`: the cause of a failure, if it is known."""
-
-
 class JournalProbe:
     """The operator's probe: journals calls and outcomes, and reports the phases `call` and `result`.
 
@@ -83,7 +64,7 @@ class JournalProbe:
 
     def __init__(
         self,
-        journal: CallJournal,
+        journal: Journal,
         phases: Phases,
         *,
         cause_of: Callable[[BaseException], str | None] = cause_of,

@@ -12,6 +12,7 @@ from typing import Any
 
 from harness.database.driver import AsyncDriver
 from harness.database.pool import ConnectionPool
+from harness.history.journal import Journal
 from harness.history.notes import LostConnection, OwnClient, PoolUse, ServerError
 from harness.scenario.model import Operator
 from harness.scenario.plan import RunPlan
@@ -40,7 +41,7 @@ class FunctionUnderTest:
         *,
         driver: AsyncDriver,
         client: Callable[[str], Any],
-        journal: Any,
+        journal: Journal,
         around_calls: Callable[[AsyncFunction], AsyncFunction],
         loop: asyncio.AbstractEventLoop,
         variant: Variant,

@@ -18,7 +18,7 @@ from harness.faults.kill_worker import die
 from harness.faults.model.fault import Fault
 from harness.faults.model.workload import CallFault, ShapingFault
 from harness.faults.parts.triggers import RecordTaken
-from harness.faults.real.attempt_site import AttemptSite, Shift
+from harness.faults.real.attempt_site import AttemptSite, WallClock
 from harness.faults.registry import fault_of
 from harness.history.journal import Journal
 from harness.history.notes import Dies
@@ -30,7 +30,7 @@ from harness.sut.earlier_attempts import EarlierAttempts, read_past
 from harness.sut.faulty_calls import FaultyCalls, PlannedCalls
 from harness.sut.phases import PhaseHook, PhaseHooks
 from harness.sut.positions import SilentSource, SubtaskSource, WatchedSource
-from harness.system.clock import monotonic_us, utc_now
+from harness.system.clock import monotonic_us
 from reference_impl.operator.functions import AsyncFunction
 from reference_impl.task.positioned_input import Source
 
@@ -55,35 +55,6 @@ class StoreTrouble:
     @property
     def files(self) -> Files:
         return self._store.files
-
-
-_NS_PER_US = 1000
-_NS_PER_MS = 1_000_000
-
-
-class WallClock:
-    """The wall clock of an attempt, which faults may set, stop or make drift.
-
-    Answers to `System.currentTimeMillis`; a correct operator never reads it (T1). The evidence of a clock fault is
-    measured through it too. Mutable: faults replace `shift`.
-    """
-
-    def __init__(self) -> None:
-        self._origin_ns = round(utc_now().timestamp() * 1_000_000_000) - monotonic_us() * _NS_PER_US
-        self.set_right()
-
-    def now_ns(self) -> int:
-        """The shifted time of day."""
-        now_ns = monotonic_us() * _NS_PER_US
-        return self._origin_ns + now_ns + self.shift(now_ns)
-
-    def offset_ms(self) -> float:
-        now_ns = monotonic_us() * _NS_PER_US
-        return round((self.now_ns() - self._origin_ns - now_ns) / _NS_PER_MS, 1)
-
-    def set_right(self) -> None:
-        """Removes the shift."""
-        self.shift: Shift = lambda at_ns: 0
 
 
 Act = Callable[[], None]

@@ -20,11 +20,12 @@ from harness.database.failover_sink import FailoverSink
 from harness.database.sink import EpochSink
 from harness.database.store_files import Files
 from harness.database.two_phase_sink import TwoPhaseSink
-from harness.history.notes import AttemptNote, HeardComplete
+from harness.history.journal import Journal
+from harness.history.notes import HeardComplete
 from harness.history.recorder import newest_attempt
 from harness.scenario.model import Scenario, Sink
 from harness.scenario.plan import RunPlan
-from harness.sut.coordination import AtomicCoordination, JournalledSubtask, TaskJournal
+from harness.sut.coordination import AtomicCoordination, JournalledSubtask
 from harness.sut.phases import Phases
 from harness.sut.variant import Variant
 from harness.system.clock import REAL_CLOCK, Clock, Deadline
@@ -82,7 +83,7 @@ class ChosenSink:
     def coordination(
         self,
         *,
-        journal: object,
+        journal: Journal,
         phases: Phases,
         expect: Callable[[Any], Sequence[Any] | None] | None,
         timers: Later,
@@ -117,19 +118,6 @@ _COMPLETE_S = 120.0
 """How long a task waits for the parts of other subtasks; longer than a restart takes."""
 
 
-class PreparedJournal(TaskJournal, Protocol):
-    """A `TaskJournal` that also records completed checkpoints."""
-
-    def note(self, note: AttemptNote) -> None: ...
-
-
-class TwoPhaseJournal(PreparedJournal, Protocol):
-    """A journal of commits; `writer`: the attempt that prepared the transaction, if it was another one."""
-
-    def committing(self, checkpoint: int, *, writer: int | None = None) -> None: ...
-    def committed(self, checkpoint: int, *, writer: int | None = None) -> None: ...
-
-
 class Later(Protocol):
     """Timers whose callbacks run as mail."""
 
@@ -140,12 +128,10 @@ class Later(Protocol):
 class PreparedCoordination(JournalledSubtask):
     """The coordination of one attempt with an idempotent sink. Mutable: knows the incomplete checkpoints."""
 
-    _journal: PreparedJournal
-
     def __init__(
         self,
         *,
-        journal: PreparedJournal,
+        journal: Journal,
         sink: CoordinatedSink,
         phases: Phases,
         expect: Callable[[Any], Sequence[Any] | None] | None,
@@ -249,7 +235,6 @@ def _missing(what: str) -> SinkLost:
 class TwoPhaseCoordination(PreparedCoordination):
     """The coordination of one attempt with a two-phase sink."""
 
-    _journal: TwoPhaseJournal
     _epochs: TwoPhaseSink
 
     def recovers(self, restored: int) -> None:

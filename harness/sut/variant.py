@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol, TypeVar, Unpack, cast
 
+from harness.history.journal import Journal
 from harness.sut.keyed_parts import HONEST_PARTS, KeyedParts
 from harness.sut.registry import REFERENCE, REFERENCE_EMITTER, LookupFunction
 from harness.sut.rescaling import Rescaling
@@ -55,7 +56,7 @@ class HasJournal(Protocol):
     """The attempt around a function, as planted defects see it."""
 
     @property
-    def journal(self) -> Any:
+    def journal(self) -> Journal:
         """The attempt's journal."""
 
 

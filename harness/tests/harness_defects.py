@@ -264,17 +264,18 @@ def draws_another_source(patch: pytest.MonkeyPatch) -> None:
 
 def clips_values(patch: pytest.MonkeyPatch) -> None:
     """Texts are cut, in what is recorded as in what is expected and read."""
-    emits, took, stored_value = Journal.emits, Journal.took_record, stored_tables.stored_value
+    written, stored_value = Journal.event, stored_tables.stored_value
 
     def cut(value: Any) -> Any:
         if isinstance(value, dict):
             return {name: cut(part) for name, part in value.items()}
         return [cut(part) for part in value] if isinstance(value, list) else _cut_text(value)
 
-    patch.setattr(Journal, "emits", lambda self, *, value, **more: emits(self, value=cut(value), **more))
-    patch.setattr(
-        Journal, "took_record", lambda self, *, expect, **more: took(self, expect=cut(expect), **more)
-    )
+    def event(self: Journal, kind: Any, **fields: Any) -> None:
+        texts = {name: cut(fields[name]) for name in ("v", "expect") if name in fields}
+        written(self, kind, **fields | texts)
+
+    patch.setattr(Journal, "event", event)
     for module in (stored, reading):
         patch.setattr(module, "stored_value", lambda text: cut(stored_value(text)))
 

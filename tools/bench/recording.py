@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from harness.history.event import In, Out
 from harness.history.journal import Journal
 from harness.history.merge import read_leftovers
 from harness.history.recorder import Recorder, attempt_file
@@ -65,7 +66,7 @@ def run_recorded(load: OperatorLoad, records: Sequence[Record]) -> float:
             def emit(element: OperatorInput) -> None:
                 assert isinstance(element, Record), "only records were put in"
                 answer = element.value
-                journal.emits(id=answer.id, j=0, value=answer.value, ts=element.timestamp)
+                journal.event(Out, id=answer.id, j=0, v=answer.value, ts=element.timestamp)
                 came_out.append(answer.id)
 
             phases = PhaseHooks((), past=EarlierAttempts(), journal=journal)
@@ -79,9 +80,7 @@ def run_recorded(load: OperatorLoad, records: Sequence[Record]) -> float:
 def _noted(records: Sequence[Record], journal: Journal) -> Iterator[Record]:
     for record in records:
         asked = record.value
-        journal.took_record(
-            position=asked.id, id=asked.id, key=asked.key, ts=record.timestamp, expect=[asked.value]
-        )
+        journal.event(In, pos=asked.id, id=asked.id, key=asked.key, ts=record.timestamp, expect=[asked.value])
         yield record
 
 

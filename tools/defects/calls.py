@@ -12,6 +12,7 @@ from threading import get_ident
 from typing import Any, Unpack, cast
 from zlib import crc32
 
+from harness.history.event import Dead
 from harness.sut.dead_letter import DeadLetterFunction
 from harness.sut.defects.defect import SIM_ONLY, Defect
 from harness.sut.defects.twelve import RETRIES_AFTER_TIMEOUT, SETTLES_TWICE, OperatorOfSettlements, building
@@ -195,7 +196,7 @@ class _FailingHandle(_ReroutedHandle):
         self._attempt = attempt
 
     def fail(self, error: BaseException) -> None:
-        self._attempt.journal.dead(id=self._value.id)
+        self._attempt.journal.event(Dead, id=self._value.id)
         self._handle.fail(error)
 
 

@@ -12,6 +12,9 @@ def public(given: Any, used: int) -> int:
     return _once(given) + used
 
 
+class Armed(Note, tag="~armed"): ...
+
+
 def _once(given):
     note = "~due"
     return _twice(given)

@@ -133,8 +133,7 @@ class MemoryRecorder:
         self._tape = Tape(self._hub)
 
     def event(self, kind: type[AttemptEvent], **fields: Any) -> None:
-        if kind in _HOLDS_VALUES:
-            held = _HOLDS_VALUES[kind]
+        if kind in _HOLDS_VALUES and (held := _HOLDS_VALUES[kind]) in fields:
             value = fields[held]
             if type(value) not in _SCALARS:
                 fields[held] = _kept(value)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from harness.history.notes import NoteLog, Stops
+from harness.system.clock import monotonic_us, utc_now
 
 if TYPE_CHECKING:
     from harness.database.store_files import Files
@@ -29,18 +30,6 @@ class SiteLoop(Protocol):
     def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> object: ...
 
 
-class SiteClock(Protocol):
-    """The attempt's wall clock."""
-
-    shift: Shift
-
-    def offset_ms(self) -> float:
-        """Its offset to the monotonic clock, relative to the offset at its creation."""
-
-    def set_right(self) -> None:
-        """Removes the shift."""
-
-
 class SiteStore(Protocol):
     """The attempt's checkpoint store."""
 
@@ -52,13 +41,43 @@ class SiteStore(Protocol):
         """For `lasts_ms`, calls `meet` before each write; it may block, or raise an OSError."""
 
 
+_NS_PER_US = 1000
+_NS_PER_MS = 1_000_000
+
+
+class WallClock:
+    """The wall clock of an attempt, which faults may set, stop or make drift.
+
+    Answers to `System.currentTimeMillis`; a correct operator never reads it (T1). The evidence of a clock fault is
+    measured through it too. Mutable: faults replace `shift`.
+    """
+
+    def __init__(self) -> None:
+        self._origin_ns = round(utc_now().timestamp() * 1_000_000_000) - monotonic_us() * _NS_PER_US
+        self.set_right()
+
+    def now_ns(self) -> int:
+        """The shifted time of day."""
+        now_ns = monotonic_us() * _NS_PER_US
+        return self._origin_ns + now_ns + self.shift(now_ns)
+
+    def offset_ms(self) -> float:
+        """Its offset to the monotonic clock, relative to the offset at its creation."""
+        now_ns = monotonic_us() * _NS_PER_US
+        return round((self.now_ns() - self._origin_ns - now_ns) / _NS_PER_MS, 1)
+
+    def set_right(self) -> None:
+        """Removes the shift."""
+        self.shift: Shift = lambda at_ns: 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptSite:
     """What a fault may use inside one attempt."""
 
     journal: NoteLog
     loop: SiteLoop
-    clock: SiteClock
+    clock: WallClock
     store: SiteStore
 
 

@@ -23,6 +23,7 @@ from harness.history.event import (
     Row,
     Start,
     TableRead,
+    Wm,
 )
 from harness.history.journal import Journal
 from harness.history.merge import Leftovers, history_text, merge, read_leftovers
@@ -189,8 +190,8 @@ def told_by_a_journal(folder: Path) -> Leftovers:
     with Recorder(attempt_file(folder, subtask=0, attempt=1)) as recorder:
         journal = Journal(recorder, subtask=0, attempt=1)
         journal.started(checkpoint=None, position=0, process=ProcessIdentity(pid=1, started=1))
-        journal.took_watermark(position=0, timestamp=5)
-        journal.emits_watermark(5)
+        journal.event(Wm, pos=0, w=5)
+        journal.event(Owm, w=5)
         journal.committed(1)
         journal.closed()
     return read_leftovers(folder)

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from harness.history.event import Close, End
+from harness.history.event import Close, End, In, Out
 from harness.history.follower import Follower
 from harness.history.journal import Journal
-from harness.history.notes import Alive, LostConnection
+from harness.history.notes import Alive, LostConnection, Stops
 from harness.history.recorder import Recorder, attempt_file, decode_lines
 from harness.system.errors import HarnessError
 from harness.system.process_identity import ProcessIdentity
@@ -71,12 +71,12 @@ def test_a_second_attempt_of_the_same_number_cannot_write_into_the_firsts_file(t
 
 def test_a_line_is_its_event_with_its_number_as_i_and_what_is_unknown_is_absent(tmp_path: Path) -> None:
     told = journal(tmp_path, subtask=2, attempt=3)
-    told.took_record(position=4, id=5, key="k", ts=None, expect=None)
-    told.took_record(position=4, id=5, key=[1], ts=6, expect=["v"])
+    told.event(In, pos=4, id=5, key="k", ts=None)
+    told.event(In, pos=4, id=5, key=[1], ts=6, expect=["v"])
     told.called(id=5, attempt=1)
     told.settled(id=5, attempt=1, ending="ok", final=True, values=["v", None], error=None)
     told.settled(id=5, attempt=2, ending="fail", final=False, values=None, error="why")
-    told.emits(id=5, j=0, value={"b": 1.5}, ts=6)
+    told.event(Out, id=5, j=0, v={"b": 1.5}, ts=6)
     told.note(LostConnection(link="sink", code="n"))
 
     written = lines(attempt_file(tmp_path, subtask=2, attempt=3))
@@ -93,9 +93,9 @@ def test_a_line_is_its_event_with_its_number_as_i_and_what_is_unknown_is_absent(
 
 
 def test_a_line_is_read_whatever_the_order_of_its_fields() -> None:
-    text = b'{"i":3,"t":5,"k":"close","s":0,"a":1}\n{"k":"~alive","i":4,"t":6,"s":0,"a":1}\n{"i":5'
+    text = b'{"i":3,"t":5,"k":"close","s":0,"a":1}\n{"k":"~stops","i":4,"t":6,"s":0,"a":1,"f":"x"}\n{"i":5'
 
-    assert decode_lines(text) == [Close(n=3, t=5, s=0, a=1), Alive(n=4, t=6, s=0, a=1)]
+    assert decode_lines(text) == [Close(n=3, t=5, s=0, a=1), Stops(n=4, t=6, s=0, a=1, fault="x")]
 
 
 def test_a_line_that_breaks_the_format_is_an_error_of_ours() -> None:
@@ -117,12 +117,12 @@ def test_an_event_that_did_not_fit_on_the_disk_is_an_error(
 def test_the_follower_counts_what_each_kind_of_line_tells(tmp_path: Path) -> None:
     told = journal(tmp_path, subtask=1, attempt=1)
     told.started(checkpoint=None, position=0, process=ProcessIdentity(pid=77, started=15))
-    told.took_record(position=0, id=5, key=1, ts=0, expect=None)
+    told.event(In, pos=0, id=5, key=1, ts=0)
     told.called(id=5, attempt=1)
-    told.took_record(position=1, id=7, key=1, ts=0, expect=None)
+    told.event(In, pos=1, id=7, key=1, ts=0)
     told.called(id=7, attempt=1)
     told.settled(id=5, attempt=1, ending="ok", final=True, values=[1], error=None)
-    told.emits(id=5, j=0, value=1, ts=0)
+    told.event(Out, id=5, j=0, v=1, ts=0)
     told.committed(1)
     told.note(LostConnection(link="lookups", code=2013))
 
@@ -163,10 +163,10 @@ def test_progress_counts_the_newest_attempt_in_flight_and_a_subtask_begins_with_
     tmp_path: Path,
 ) -> None:
     first, second = journal(tmp_path, attempt=1), journal(tmp_path, attempt=2)
-    first.took_record(position=0, id=1, key=1, ts=0, expect=None)
+    first.event(In, pos=0, id=1, key=1, ts=0)
     first.called(id=1, attempt=1)
     first.called(id=3, attempt=1)
-    second.took_record(position=0, id=1, key=1, ts=0, expect=None)
+    second.event(In, pos=0, id=1, key=1, ts=0)
     second.called(id=1, attempt=1)
 
     progress = Follower(tmp_path).poll()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import UNSET
@@ -56,8 +56,6 @@ class AttemptCalls:
     count: int
     at_once: int
     """The most calls open at a time."""
-    ended_us: int
-    """When the attempt ended: its last line, or the end of the run if it hung until then."""
     never_ended: Sequence[OpenCall]
     last_begun_us_that_ended: int
     """When the latest of the calls with an outcome began."""
@@ -72,44 +70,25 @@ class AttemptCalls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSeen:
-    """What is known of one run; made by `RunSeen.of`."""
+    """What is known of one run."""
 
     scenario: Scenario
     lines: Sequence[Line]
-    """Events and notes in order of time; a note's kind begins with `~`."""
+    """In order of time."""
     ended_us: int
     """When the run ended, on the lines' clock."""
     server: ServerCounts | None
     """None: the server was restarted or did not answer, so there are no counts."""
-    calls: Sequence[AttemptCalls]
-    """One value for each attempt that made calls."""
-    is_users: bool
+    is_users: bool = False
     """Whether the lookup is a user's own; the scenario's settings are then not its mistakes."""
     has_only_pool: bool = False
     """Whether the database can be reached by the pool alone, as at level sim."""
 
-    @classmethod
-    def of(
-        cls,
-        scenario: Scenario,
-        lines: Sequence[Line],
-        *,
-        ended_us: int,
-        server: ServerCounts | None,
-        is_users: bool = False,
-        has_only_pool: bool = False,
-    ) -> RunSeen:
-        """Computes `calls` from the lines."""
-        calls = tuple(_calls(lines, ended_us=ended_us))
-        return cls(
-            scenario=scenario,
-            lines=lines,
-            ended_us=ended_us,
-            server=server,
-            calls=calls,
-            is_users=is_users,
-            has_only_pool=has_only_pool,
-        )
+    calls: Sequence[AttemptCalls] = field(init=False)
+    """One value for each attempt that made calls."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "calls", tuple(_calls(self.lines, ended_us=self.ended_us)))
 
     def of_kind(self, kind: type[_Kind]) -> Sequence[_Kind]:
         """All lines of that kind."""
@@ -159,7 +138,6 @@ def _calls_of(lines: Sequence[_OfAttempt], *, over_us: int) -> AttemptCalls:
     return AttemptCalls(
         count=count,
         at_once=at_once,
-        ended_us=over_us,
         never_ended=never,
         last_begun_us_that_ended=latest_us,
         spoke_us=[line.t for line in lines],

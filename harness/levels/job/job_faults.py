@@ -245,7 +245,7 @@ class _JobFaultActing(FaultActivation):
                     when,
                     name=f"{self.fault.id}.moment",
                     control=self.place.control,
-                    server=self.server,
+                    server=self.place.server,
                     over=self._over,
                     table=self.place.table or "*",
                     armed=self.waits_now.set,

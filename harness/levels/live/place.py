@@ -78,7 +78,7 @@ class RealPlace:
         return CLIENTS[name](self._plan.lookups)
 
     def inside(
-        self, *, attempt: int, journal: Any, loop: asyncio.AbstractEventLoop, store: CheckpointStore
+        self, *, attempt: int, journal: Journal, loop: asyncio.AbstractEventLoop, store: CheckpointStore
     ) -> InsideFaults:
         return InsideFaults(
             self._plan,
@@ -96,7 +96,7 @@ class RealPlace:
         return None
 
     def watching(
-        self, loop: asyncio.AbstractEventLoop, journal: Any, lookup: Any
+        self, loop: asyncio.AbstractEventLoop, journal: Journal, lookup: Any
     ) -> AbstractContextManager[None]:
         if isinstance(lookup, UserLookup):
             watch_connects(self._plan.lookups.port)

@@ -20,7 +20,7 @@ from harness.database.simulated.tables import Customers, OutputRow, SimulatedTab
 from harness.database.simulated.tape import MemoryRecorder, Tape
 from harness.engine.canaries import refuse_blindness, refuse_overlooked
 from harness.engine.level import RunRecord
-from harness.history.event import Event, FaultEvent, In
+from harness.history.event import Abort, Ack, Event, FaultEvent, In, Retire
 from harness.history.header import Header, parse_header
 from harness.judge.canaries.canary import Canary
 from harness.judge.canaries.write_canary import write_canary
@@ -39,7 +39,6 @@ _LIMIT: Final = 1_000_000
 """Of the hub that times the canaries, in ms and in steps; no actor runs there."""
 _WORLD: Final = WorldDescription(kind="simulated", why="a canary", server="", proxy="", ready_s=0.0)
 _SEEDS: Final = (7, 8)
-_NOTED: Final = frozenset({"abort", "ack", "retire"})
 """What a coordinator notes."""
 
 
@@ -119,9 +118,12 @@ class _Place:
         del subtask, attempt
         return MemoryRecorder(self.tape)
 
-    def note(self, kind: str, fields: Mapping[str, Any]) -> None:
-        tape = self.tape
-        tape.add(msgspec.convert({"k": kind, "n": tape.n, "t": tape.t, **fields}, Event))
+    def note(self, event: Event) -> None:
+        if isinstance(event, Abort | Ack | Retire):  # as the coordinator does
+            own = {name: getattr(event, name) for name in ("s", "a", "c") if hasattr(event, name)}
+            self.tape.note(type(event), **own)
+        else:
+            self.tape.add(msgspec.structs.replace(event, n=self.tape.n, t=self.tape.t))
 
     def store(self, table: str, row: Mapping[str, Any]) -> None:
         stamp = {"subtask": row.get("s", 0), "epoch": row.get("c", 1), "token": row["token"]}

@@ -182,9 +182,9 @@ def _pitfalls(order: Order, simulated: Simulated) -> tuple[Pitfall, ...] | None:
         return None
     calls = [event for event in simulated.events if isinstance(event, Start | Call | Res | Failed)]
     lines = sorted([*calls, *simulated.misuses], key=lambda line: line.t)
-    seen = RunSeen.of(
-        order.scenario,
-        lines,
+    seen = RunSeen(
+        scenario=order.scenario,
+        lines=lines,
         ended_us=simulated.virtual_ms * 1000,
         server=None,
         is_users=True,

@@ -170,7 +170,7 @@ class SimulatedPlace:
         raise HarnessError(message, fix="please report it: the scenario should have been refused")
 
     def inside(
-        self, *, attempt: int, journal: Any, loop: asyncio.AbstractEventLoop, store: CheckpointStore
+        self, *, attempt: int, journal: Journal, loop: asyncio.AbstractEventLoop, store: CheckpointStore
     ) -> SimulatedPlace:
         del attempt, journal, loop
         store.trouble = self._meet_store
@@ -183,7 +183,7 @@ class SimulatedPlace:
             trouble.on_write(self._attempt, self.clock)
 
     def watching(
-        self, loop: asyncio.AbstractEventLoop, journal: Any, lookup: Any
+        self, loop: asyncio.AbstractEventLoop, journal: Journal, lookup: Any
     ) -> AbstractContextManager[None]:
         """Tells the run's own watch the function; virtual time does not advance while code runs."""
         del loop, journal

@@ -21,8 +21,9 @@ from harness.database.checkpoint_store import CheckpointStore
 from harness.database.epoch import DeadRow, SavedEpoch, Takeover, Visible
 from harness.engine.attempt import AttemptFailed, AttemptParts, run_share
 from harness.engine.subtask import Subtask
+from harness.history.event import Dead, OfAttempt, Out, Start
 from harness.history.follower import fatal_fault
-from harness.history.journal import Journal
+from harness.history.journal import EventLog, Journal
 from harness.history.notes import InProcess, Made
 from harness.history.recorder import Recorder, attempt_file, decode_line
 from harness.levels.live.place import RealPlace
@@ -294,7 +295,7 @@ class _HandedOver:
     def coordination(
         self,
         *,
-        journal: Any,
+        journal: Journal,
         phases: Phases,
         expect: Callable[[Any], Sequence[Any] | None] | None,
         timers: Any,
@@ -348,30 +349,23 @@ class JournalOfBatch(Journal):
     """The journal of one attempt in a batch. Mutable: it tells the batch what is resolved."""
 
     def __init__(
-        self, log: Any, *, subtask: int, attempt: int, progress: BatchProgress, by: str | None
+        self, log: EventLog, *, subtask: int, attempt: int, progress: BatchProgress, by: str | None
     ) -> None:
         super().__init__(log, subtask=subtask, attempt=attempt)
         self._progress = progress
         self._by = by
 
-    def started(
-        self, *, checkpoint: int | None, position: int, process: ProcessIdentity, by: Any = msgspec.UNSET
-    ) -> None:
-        cause = by if self._by is None else self._by
-        super().started(checkpoint=checkpoint, position=position, process=process, by=cause)
+    def event(self, kind: type[OfAttempt], **fields: Any) -> None:
+        if kind is Start and self._by is not None:
+            fields["by"] = self._by
+        super().event(kind, **fields)
+        if kind is Out or kind is Dead:
+            self._progress.resolved(fields["id"])
 
     def settled(self, *, id: int, final: bool, values: Sequence[Any] | None, **outcome: Any) -> None:
         super().settled(id=id, final=final, values=values, **outcome)
         if final and not values:
             self._progress.resolved(id)
-
-    def emits(self, *, id: int, **output: Any) -> None:
-        super().emits(id=id, **output)
-        self._progress.resolved(id)
-
-    def dead(self, *, id: int) -> None:
-        super().dead(id=id)
-        self._progress.resolved(id)
 
     def closed(self) -> None:
         """Hands the attempt over to the driver, which says that it is over when it has committed.

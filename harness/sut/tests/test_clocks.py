@@ -8,9 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from harness.faults.real.attempt_site import AttemptSite
+from harness.faults.real.attempt_site import AttemptSite, WallClock
 from harness.faults.tests.entries import made
-from harness.sut.inside_faults import WallClock
 from harness.sut.tests.handles import Notes
 from harness.system.clock import Deadline
 from reference_impl.mailbox.loops import real_loop

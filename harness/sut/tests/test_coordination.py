@@ -6,19 +6,21 @@ from typing import Any
 
 import pytest
 
+from harness.history.event import Event, Wm
 from harness.sut.coordination import JournalledSubtask, LatencyMarkerHeld
 from harness.sut.tests.keyed_rig import MemoryPhases
 from reference_impl.elements import LatencyMarker, Watermark, WatermarkStatus
 
 
 class MemoryJournal:
-    """Names of what was journalled. Mutable."""
+    """The kinds of what was journalled. Mutable."""
 
     def __init__(self) -> None:
-        self.lines: list[str] = []
+        self.lines: list[type[Event]] = []
 
-    def __getattr__(self, name: str) -> Any:
-        return lambda *_, **__: self.lines.append(name)
+    def event(self, kind: type[Event], **fields: Any) -> None:
+        del fields
+        self.lines.append(kind)
 
 
 def subtask(journal: MemoryJournal) -> JournalledSubtask:
@@ -35,7 +37,7 @@ def test_a_latency_marker_that_leaves_at_once_leaves_no_event_a54_trust7() -> No
     hears.emit(LatencyMarker(id=3))
     hears.takes(Watermark(timestamp=5, position=4))
 
-    assert journal.lines == ["took_watermark"]
+    assert journal.lines == [Wm]
 
 
 def test_one_that_is_still_inside_when_the_next_element_comes_fails_the_task_a54_trust7() -> None:

@@ -65,15 +65,15 @@ def _go_through(phase: str, journal: Journal, hooks: PhaseHooks) -> None:
     """With the line before or after it, where it has one, as the attempt has it."""
     match phase:
         case "snap.end":
-            journal.snapped(checkpoint=1, position=1, elements=[])
+            journal.event(Snap, c=1, pos=1, elements=[])
         case "call":
             journal.called(id=1, attempt=1)
         case "accept":
-            journal.took_watermark(position=1, timestamp=1)
+            journal.event(Wm, pos=1, w=1)
         case "wm":
-            journal.emits_watermark(1)
+            journal.event(Owm, w=1)
         case "drain":
-            journal.source_exhausted()
+            journal.event(End)
     hooks.reach(phase)
     if phase == "commit.post":
         journal.committed(1)

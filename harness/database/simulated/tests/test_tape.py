@@ -8,9 +8,9 @@ from msgspec import UNSET
 
 from harness.database.simulated.hub import Hub
 from harness.database.simulated.tape import CALLBACK, MemoryRecorder, Tape
-from harness.history.event import Call, Out, Owm, Res, Snap
+from harness.history.event import Call, In, Out, Owm, Res, Snap
 from harness.history.journal import Journal
-from harness.history.values import END_OF_TIME
+from harness.history.values import END_OF_TIME, told_watermark
 from harness.sut.positions import named
 from harness.system.choices import Draw
 from harness.system.process_identity import ProcessIdentity
@@ -33,10 +33,10 @@ def test_events_are_numbered_without_a_gap() -> None:
     one = journal(on)
 
     one.started(checkpoint=None, position=0, process=ProcessIdentity(pid=0, started=0))
-    one.took_record(position=0, id=7, key="k", ts=None, expect=["x"])
+    one.event(In, pos=0, id=7, key="k", ts=None, expect=["x"])
     one.called(id=7, attempt=1)
     settle(one)
-    one.emits(id=7, j=0, value="x", ts=None)
+    one.event(Out, id=7, j=0, v="x", ts=None)
 
     assert [event.n for event in on.events] == [1, 2, 3, 4, 5]
     assert on.numbered == len(on.events)
@@ -64,7 +64,7 @@ def test_an_attempt_that_was_cut_off_writes_nothing() -> None:
     one = Journal(recorder, subtask=0, attempt=1)
 
     recorder.cut()
-    one.emits(id=7, j=0, value="x", ts=None)
+    one.event(Out, id=7, j=0, v="x", ts=None)
     one.closed()
 
     assert on.events == []
@@ -75,7 +75,7 @@ def test_what_is_recorded_does_not_change_with_the_value() -> None:
     on, value = tape(), {"name": "a", "list": [1]}
     one = journal(on)
 
-    one.emits(id=7, j=0, value=value, ts=None)
+    one.event(Out, id=7, j=0, v=value, ts=None)
     value["name"] = "b"
     value["list"].append(2)  # type: ignore[attr-defined]
 
@@ -88,9 +88,9 @@ def test_the_final_watermark_is_called_end_in_elements_too() -> None:
     on = tape()
     one = journal(on)
 
-    one.emits_watermark(END_OF_TIME)
+    one.event(Owm, w=told_watermark(END_OF_TIME))
     elements: list[dict[str, Any]] = [{"lookup": {"id": 1}}, {"w": END_OF_TIME, "pos": 2}]
-    one.snapped(checkpoint=1, position=3, elements=named(elements))
+    one.event(Snap, c=1, pos=3, elements=named(elements))
 
     watermark, snap = on.events
     assert isinstance(watermark, Owm)
@@ -132,8 +132,8 @@ def test_what_a_callback_of_the_loop_emits_is_written_as_a_foreign_threads() -> 
     recorder = MemoryRecorder(on)
     one = Journal(recorder, subtask=0, attempt=1)
 
-    one.emits(id=7, j=0, value="x", ts=None)
+    one.event(Out, id=7, j=0, v="x", ts=None)
     recorder.thread = CALLBACK
-    one.emits(id=7, j=1, value="y", ts=None)
+    one.event(Out, id=7, j=1, v="y", ts=None)
 
     assert [event.thread for event in on.events] == ["task", "client"]

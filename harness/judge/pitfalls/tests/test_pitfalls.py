@@ -68,7 +68,9 @@ def named(
     lines: list[Line], *, of: Scenario | None = None, ended_s: float = 10, server: ServerCounts | None = None
 ) -> list[str]:
     in_order = sorted(lines, key=lambda line: line.t)
-    seen = RunSeen.of(of or scenario(), in_order, ended_us=int(ended_s * SECOND_US), server=server)
+    seen = RunSeen(
+        scenario=of or scenario(), lines=in_order, ended_us=int(ended_s * SECOND_US), server=server
+    )
     return [pitfall.name for pitfall in find_pitfalls(seen)]
 
 
@@ -110,7 +112,7 @@ def hidden(record: int, *, caught: str | None = "mine.py:3") -> Line:
 def test_a_hidden_error_is_told_with_its_record_and_where_it_was_caught_if_known_u2(
     caught: str | None, says: str
 ) -> None:
-    seen = RunSeen.of(scenario(), [hidden(4, caught=caught), hidden(5)], ended_us=9, server=None)
+    seen = RunSeen(scenario=scenario(), lines=[hidden(4, caught=caught), hidden(5)], ended_us=9, server=None)
 
     [pitfall] = find_pitfalls(seen)
 
@@ -144,7 +146,7 @@ def test_the_scenarios_own_settings_are_no_mistake_of_a_users_lookup_u6() -> Non
     failed = line(Failed, 9, error="StreamElementFailed: (CallTimedOut: ...)")
     lines = [*answered(50), pool(waited=45, size=3), failed]
 
-    seen = RunSeen.of(scenario(), lines, ended_us=9, server=None, is_users=True)
+    seen = RunSeen(scenario=scenario(), lines=lines, ended_us=9, server=None, is_users=True)
 
     assert find_pitfalls(seen) == ()
 

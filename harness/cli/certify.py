@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.options import own_files_options, own_files_words, refuse_no_world, run_options
+from harness.cli.options import option, own_files_options, own_files_words, refuse_no_world, run_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--sut", envvar="FLOODMARK_SUT", required=True, metavar="NAME|MODULE:ATTR|JOB.toml",
-              help="What is judged: your own lookup or operator, `reference`, or the file of a job.")  # fmt: skip
-@click.option("--profile", envvar="FLOODMARK_PROFILE", type=click.Choice(["lookup", "operator", "pipeline"]),
-              default=None, help="The list of scenarios and seeds.  [default: what fits --sut]")  # fmt: skip
-@click.option("--level", envvar="FLOODMARK_LEVEL", type=click.Choice(["sim", "live"]), default=None,
-              help="sim: virtual time; live: processes, a real server and a proxy; a pipeline is always real.  "
-                   "[default: sim]")  # fmt: skip
-@click.option("--expected", envvar="FLOODMARK_EXPECTED", default=None, metavar="MODULE:FUNCTION|none",
-              help="What your function, or job, must give: `def expected(record, rows) -> list`; none: values are not "
-                   "judged.  [default: what it gives alone, without faults]")  # fmt: skip
-@click.option("--mutant", envvar="FLOODMARK_MUTANT", default=None, metavar="NAME",
-              help="A planted defect of the reference, to see a certificate that is not green.")  # fmt: skip
-@click.option("--scenario", "more", envvar="FLOODMARK_SCENARIO", multiple=True, metavar="FILE|NAME",
-              help="A scenario besides those of the profile; repeatable.")  # fmt: skip
-@click.option("--runs", envvar="FLOODMARK_RUNS", type=click.IntRange(min=1), default=None,
-              help="Runs of each scenario, with consecutive seeds.  [default: the profile's]")  # fmt: skip
-@click.option("--jobs", envvar="FLOODMARK_JOBS", type=click.IntRange(min=1), default=None,
-              help="Processes that judge the histories.  [default: cores]")  # fmt: skip
+@option("--sut", required=True, metavar="NAME|MODULE:ATTR|JOB.toml",
+        help="What is judged: your own lookup or operator, `reference`, or the file of a job.")  # fmt: skip
+@option("--profile", type=click.Choice(["lookup", "operator", "pipeline"]), default=None,
+        help="The list of scenarios and seeds.  [default: what fits --sut]")  # fmt: skip
+@option("--level", type=click.Choice(["sim", "live"]), default=None,
+        help="sim: virtual time; live: processes, a real server and a proxy; a pipeline is always real.  "
+             "[default: sim]")  # fmt: skip
+@option("--expected", default=None, metavar="MODULE:FUNCTION|none",
+        help="What your function, or job, must give: `def expected(record, rows) -> list`; none: values are not "
+             "judged.  [default: what it gives alone, without faults]")  # fmt: skip
+@option("--mutant", default=None, metavar="NAME",
+        help="A planted defect of the reference, to see a certificate that is not green.")  # fmt: skip
+@option("--scenario", "more", multiple=True, metavar="FILE|NAME",
+        help="A scenario besides those of the profile; repeatable.")  # fmt: skip
+@option("--runs", type=click.IntRange(min=1), default=None,
+        help="Runs of each scenario, with consecutive seeds.  [default: the profile's]")  # fmt: skip
+@option("--jobs", type=click.IntRange(min=1), default=None,
+        help="Processes that judge the histories.  [default: cores]")  # fmt: skip
 @own_files_options
 @run_options
 def certify(**asked: Any) -> int:
@@ -54,8 +54,7 @@ def certify(**asked: Any) -> int:
     """
     from harness.cli.certifying import carry_out_and_write
     from harness.conform.certifying import Certification
-    from harness.conform.profiles import profile_named
-    from harness.conform.subjects import fitting_profile
+    from harness.conform.profiles import fitting_profile, profile_named
     from harness.sut.user_modules import add_current_folder
     from reports.certificate_write import drawing
 
@@ -101,7 +100,7 @@ def _of_python(
     """A lookup, or an operator: a variant of the reference is a mutant to the engine."""
     from harness.cli.run import check_sut
     from harness.conform.certifying import PlannedRun
-    from harness.conform.subjects import operator_subject, python_subject
+    from harness.conform.profiles import operator_subject, python_subject
     from harness.engine.level import refuse
     from harness.levels import level_named
     from harness.scenario.catalogue import catalogue, resolve
@@ -159,7 +158,7 @@ def _of_job(
     profile: CertificationProfile, asked: dict[str, Any]
 ) -> tuple[SubjectOfCertificate, list[PlannedRun]]:
     from harness.conform.certifying import PlannedRun
-    from harness.conform.subjects import job_subject
+    from harness.conform.profiles import job_subject
     from harness.levels import level_named
     from harness.levels.job.job_scenarios import apply_job_settings, load_jobs
     from harness.levels.job.ordering import job_named, job_order
@@ -266,9 +265,9 @@ def _again(asked: dict[str, Any], profile: CertificationProfile, level: str) -> 
     words = ["floodmark", "certify", "--sut", asked["sut"], "--profile", profile.name]
     words += [] if level == "job" else ["--level", level]
     words += [] if level == "sim" else ["--world", asked["world"], "--proxy", asked["proxy"]]
-    for option in ("expected", "mutant"):
-        words += [f"--{option}", asked[option]] if asked[option] else []
+    for name in ("expected", "mutant"):
+        words += [f"--{name}", asked[name]] if asked[name] else []
     words += [word for name in asked["more"] for word in ("--scenario", name)]
-    for option in ("seed", "runs"):
-        words += [] if asked[option] is None else [f"--{option}", str(asked[option])]
+    for name in ("seed", "runs"):
+        words += [] if asked[name] is None else [f"--{name}", str(asked[name])]
     return shlex.join([*words, *own_files_words(asked)])

@@ -11,7 +11,7 @@ from contextlib import closing
 
 import click
 
-from harness.cli.options import invariant_option, jobs_option, on_option, speech_options
+from harness.cli.options import invariant_option, jobs_option, on_option, option, speech_options
 from harness.system.errors import Exit, UsageError, WorldError
 
 _WORST_FIRST = (Exit.INTERNAL, Exit.VIOLATION, Exit.USAGE, Exit.ENVIRONMENT, Exit.UNDECIDED, Exit.HOLD)
@@ -24,12 +24,9 @@ _WORST_FIRST = (Exit.INTERNAL, Exit.VIOLATION, Exit.USAGE, Exit.ENVIRONMENT, Exi
 @on_option(
     "Check a subtask at a time on Spark's executors: local[N], local-cluster[N,C,MB] or spark://HOST:PORT."
 )
-@click.option(
-    "--second",
-    envvar="FLOODMARK_SECOND",
-    is_flag=True,
-    help="Ask a second judge too, which shares no code with the first (harness/judge/second_judge.py).",
-)
+@option("--second", is_flag=True,
+        help="Ask a second judge too, which shares no code with the first "
+             "(harness/judge/second_judge.py).")  # fmt: skip
 @speech_options
 @click.pass_context
 def check(

@@ -24,8 +24,8 @@ from harness.system.child import answer_of
 from harness.system.errors import WorldError
 from harness.world.containers import find_engine
 from harness.world.ledger import dead_runs
+from harness.world.mysql_server import prepared_name
 from harness.world.proxy_program import find_proxy_program
-from harness.world.server_place import prepared_name
 from harness.world.server_program import find_server
 from harness.world.settings import WorldSettings
 

@@ -12,11 +12,8 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option(
-    "--cache",
-    is_flag=True,
-    help="Also remove the cache: unpacked servers, the proxy, data folders, the oracle, Kafka.",
-)
+@click.option("--cache", is_flag=True,
+              help="Also remove the cache: unpacked servers, the proxy, data folders, the oracle, Kafka.")  # fmt: skip
 def clean(*, cache: bool) -> None:
     """Remove the processes, containers, networks, disks, folders and port locks of runs that were killed."""
     from harness.world.settings import WorldSettings
@@ -55,6 +52,6 @@ def _reaped(settings: WorldSettings) -> list[Reaped]:
         engine = find_engine(settings)
     except WorldError:  # no engine, no containers
         return found
-    from harness.world.containers.sweep import sweep_dead_owners
+    from harness.world.containers.engine import sweep_dead_owners
 
     return [*found, *sweep_dead_owners(engine)]

@@ -9,15 +9,15 @@ from typing import Any
 
 import click
 
-from harness.cli.options import refuse_no_world, run_options
+from harness.cli.options import option, refuse_no_world, run_options
 
 _SCENARIO = "kill-between-snapshot-and-commit"
 _MUTANT = "snapshot-omits-completed"
 
 
 @click.command()
-@click.option("--level", envvar="FLOODMARK_LEVEL", type=click.Choice(["sim", "live", "spark"]), default="spark",
-              show_default=True, help="sim: virtual time; live: processes; spark: PySpark tasks.")  # fmt: skip
+@option("--level", type=click.Choice(["sim", "live", "spark"]), default="spark", show_default=True,
+        help="sim: virtual time; live: processes; spark: PySpark tasks.")  # fmt: skip
 @run_options
 def demo(*, level: str, seed: int | None, **options: Any) -> int:
     """Run one scenario twice: the reference operator must pass, and a planted defect must be detected.

@@ -7,37 +7,29 @@ from typing import Any
 
 import click
 
+from harness.cli.options import option
+
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[A B | SCENARIO]")
-@click.option("--sut", envvar="FLOODMARK_SUT", default="reference", show_default=True, metavar="NAME|MODULE:ATTR",
-              help="The left system: a system under test, a planted defect, or a Variant of yours.")  # fmt: skip
-@click.option(
-    "--against",
-    envvar="FLOODMARK_AGAINST",
-    default=None,
-    metavar="NAME|MODULE:ATTR",
-    help="The right system; also `flink`.",
-)
-@click.option(
-    "--mutant",
-    default=None,
-    metavar="NAME|MODULE:ATTR",
-    help="The right system is the reference with this defect.",
-)
-@click.option("--level", envvar="FLOODMARK_LEVEL", type=click.Choice(["sim", "live"]), default="sim",
-              show_default=True, help="How the scenario is run.")  # fmt: skip
-@click.option("--runs", envvar="FLOODMARK_RUNS", type=click.IntRange(min=1), default=None,
-              help="Runs of each side, with consecutive seeds; of scripts or mail programs: how many at most.  "
-                   "[default: 1; scripts: 100; mail programs: 500]")  # fmt: skip
-@click.option("--seed", envvar="FLOODMARK_SEED", type=click.IntRange(min=0), default=None,
-              help="Seed of the first run; always printed.  [default: a new one]")  # fmt: skip
-@click.option("--set", "settings", envvar="FLOODMARK_SET", multiple=True, metavar="KEY=VALUE",
-              help="Set a field of the scenario: workload.records=100.")  # fmt: skip
-@click.option("--html", envvar="FLOODMARK_HTML", metavar="FILE", default=None,
-              type=click.Path(path_type=Path, dir_okay=False), help="Write the difference as a page, too.")  # fmt: skip
-@click.option("--format", "form", envvar="FLOODMARK_FORMAT", type=click.Choice(["pretty", "json"]), default="pretty",
-              show_default=True, help="Format of standard output.")  # fmt: skip
+@option("--sut", default="reference", show_default=True, metavar="NAME|MODULE:ATTR",
+        help="The left system: a system under test, a planted defect, or a Variant of yours.")  # fmt: skip
+@option("--against", default=None, metavar="NAME|MODULE:ATTR", help="The right system; also `flink`.")
+@click.option("--mutant", default=None, metavar="NAME|MODULE:ATTR",
+              help="The right system is the reference with this defect.")  # fmt: skip
+@option("--level", type=click.Choice(["sim", "live"]), default="sim", show_default=True,
+        help="How the scenario is run.")  # fmt: skip
+@option("--runs", type=click.IntRange(min=1), default=None,
+        help="Runs of each side, with consecutive seeds; of scripts or mail programs: how many at most.  "
+             "[default: 1; scripts: 100; mail programs: 500]")  # fmt: skip
+@option("--seed", type=click.IntRange(min=0), default=None,
+        help="Seed of the first run; always printed.  [default: a new one]")  # fmt: skip
+@option("--set", "settings", multiple=True, metavar="KEY=VALUE",
+        help="Set a field of the scenario: workload.records=100.")  # fmt: skip
+@option("--html", metavar="FILE", default=None, type=click.Path(path_type=Path, dir_okay=False),
+        help="Write the difference as a page, too.")  # fmt: skip
+@option("--format", "form", type=click.Choice(["pretty", "json"]), default="pretty", show_default=True,
+        help="Format of standard output.")  # fmt: skip
 def diff(
     names: tuple[str, ...],
     *,

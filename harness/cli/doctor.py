@@ -7,19 +7,15 @@ from dataclasses import asdict
 
 import click
 
-from harness.cli.options import speech_options
+from harness.cli.options import option, speech_options
 from harness.system.errors import Exit
 
 COLOURS = {"ok": "green", "warn": "yellow", "FAIL": "red"}
 
 
 @click.command()
-@click.option(
-    "--level",
-    envvar="FLOODMARK_LEVEL",
-    type=click.Choice(["sim", "live", "spark"]),
-    help="Judge only what this level needs; without it: a world and Java.",
-)
+@option("--level", type=click.Choice(["sim", "live", "spark"]),
+        help="Judge only what this level needs; without it: a world and Java.")  # fmt: skip
 @speech_options
 def doctor(*, level: str | None, form: str, quiet: bool, verbose: bool, no_color: bool) -> Exit:
     """Show what works on this machine and what does not, with a fix for each problem.

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.completion import mutant_names, scenario_names
-from harness.cli.options import on_option, only_option, speech_options
+from harness.cli.completion import scenario_names
+from harness.cli.options import expected_option, mutant_option, on_option, only_option, option, speech_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -36,28 +36,23 @@ _FOUND = Path("found")
 
 @click.command()
 @click.argument("scenarios", nargs=-1, metavar="[SCENARIO]...", shell_complete=scenario_names)
-@click.option("--sut", envvar="FLOODMARK_SUT", default="reference", show_default=True, metavar="NAME|MODULE:ATTR",
-              help="The system under test; your own function: `async def lookup(record, pool)`.")  # fmt: skip
-@click.option("--expected", envvar="FLOODMARK_EXPECTED", default=None, metavar="MODULE:FUNCTION|none",
-              help="What your function must return: `def expected(record, rows) -> list`; none: values are not judged. "
-                   " [default: `expected` of its module, else what it returns alone, without faults]")  # fmt: skip
-@click.option("--mutant", envvar="FLOODMARK_MUTANT", default=None, metavar="NAME|MODULE:ATTR",
-              shell_complete=mutant_names,
-              help="A planted defect (`floodmark list mutants`), or a Variant or build_operator of yours.")  # fmt: skip
-@click.option("--budget", envvar="FLOODMARK_BUDGET", default=_BUDGET, show_default=True, metavar="10m|90s|SECONDS",
-              help="Time until it ends without a violation; shrinking has as much again.")  # fmt: skip
-@click.option("--runs", envvar="FLOODMARK_RUNS", type=click.IntRange(min=1), default=None,
-              help="The largest number of runs, besides the budget in time.  [default: no limit]")  # fmt: skip
-@click.option("--jobs", envvar="FLOODMARK_JOBS", type=click.IntRange(min=1), default=None,
-              help="Processes.  [default: one for each core]")  # fmt: skip
-@click.option("--seed", envvar="FLOODMARK_SEED", type=click.IntRange(min=0), default=None,
-              help="Seed of every draw; always printed.  [default: a new one]")  # fmt: skip
-@click.option("--corpus", envvar="FLOODMARK_CORPUS", type=click.Path(path_type=Path), default=None, metavar="FOLDER",
-              help="Begin with the scenarios kept there, and keep there what reaches something new.")  # fmt: skip
-@click.option("--found", envvar="FLOODMARK_FOUND", type=click.Path(path_type=Path), default=_FOUND,
-              show_default=True, metavar="FOLDER", help="Where the file of a violation is written.")  # fmt: skip
-@click.option("--keep-going", envvar="FLOODMARK_KEEP_GOING", is_flag=True,
-              help="Go on after a violation; all are grouped by invariant, class and shrunk shape.")  # fmt: skip
+@option("--sut", default="reference", show_default=True, metavar="NAME|MODULE:ATTR",
+        help="The system under test; your own function: `async def lookup(record, pool)`.")  # fmt: skip
+@expected_option
+@mutant_option
+@option("--budget", default=_BUDGET, show_default=True, metavar="10m|90s|SECONDS",
+        help="Time until it ends without a violation; shrinking has as much again.")  # fmt: skip
+@option("--runs", type=click.IntRange(min=1), default=None,
+        help="The largest number of runs, besides the budget in time.  [default: no limit]")  # fmt: skip
+@option("--jobs", type=click.IntRange(min=1), default=None, help="Processes.  [default: one for each core]")
+@option("--seed", type=click.IntRange(min=0), default=None,
+        help="Seed of every draw; always printed.  [default: a new one]")  # fmt: skip
+@option("--corpus", type=click.Path(path_type=Path), default=None, metavar="FOLDER",
+        help="Begin with the scenarios kept there, and keep there what reaches something new.")  # fmt: skip
+@option("--found", type=click.Path(path_type=Path), default=_FOUND, show_default=True, metavar="FOLDER",
+        help="Where the file of a violation is written.")  # fmt: skip
+@option("--keep-going", is_flag=True,
+        help="Go on after a violation; all are grouped by invariant, class and shrunk shape.")  # fmt: skip
 @click.option("--print", "prints", is_flag=True,
               help="Print the scenario that --seed draws, as a file for `floodmark run`, and end.")  # fmt: skip
 @only_option

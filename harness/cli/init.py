@@ -289,9 +289,8 @@ FILES: Mapping[str, str] = {
 
 @click.command()
 @click.argument("folder", default=".", metavar="[FOLDER]", type=click.Path(file_okay=False, path_type=Path))
-@click.option(
-    "--job", "of_job", is_flag=True, help="For a whole job: job.toml, a small job, its table, its test."
-)
+@click.option("--job", "of_job", is_flag=True,
+              help="For a whole job: job.toml, a small job, its table, its test.")  # fmt: skip
 def init(folder: Path, *, of_job: bool) -> None:
     """Make the beginning of a project in FOLDER: a lookup, its test, a scenario of its own, CI files.
 

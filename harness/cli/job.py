@@ -11,8 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.completion import job_scenario_names, tag_names
-from harness.cli.options import baseline_option, earlier_report, open_option, run_options
+from harness.cli.completion import job_scenario_names
+from harness.cli.options import (
+    CAMPAIGN,
+    baseline_option,
+    earlier_report,
+    fail_on_option,
+    open_option,
+    option,
+    run_options,
+    runs_option,
+    tag_option,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -21,37 +31,28 @@ if TYPE_CHECKING:
     from harness.levels.job.job_scenario import JobScenario
     from harness.levels.job.order import JobOrder
 
-_CAMPAIGN = (
-    "world", "proxy", "jobs", "report", "keep", "budget", "offline", "form", "quiet", "verbose", "no_color", "baseline",
-    "opens",
-)  # fmt: skip
-"""The options passed on to `run_campaign`."""
-
 
 @click.command()
 @click.argument("scenarios", nargs=-1, metavar="[SCENARIO]...", shell_complete=job_scenario_names)
-@click.option("--job", "given", envvar="FLOODMARK_JOB", required=True, metavar="FILE|COMMAND",
-              help="The job: a job.toml, a folder with one, a command, or module:function.")  # fmt: skip
-@click.option("--calm-only", envvar="FLOODMARK_CALM_ONLY", is_flag=True,
-              help="Run the job once without faults, to see that it works and how fast it is.")  # fmt: skip
-@click.option("--sweep", envvar="FLOODMARK_SWEEP", is_flag=True,
-              help="Kill the whole job at each message to the sink in turn, before and after it; SCENARIO gives the "
-                   "records only.  [default scenario: killed-at-message]")  # fmt: skip
-@click.option("--expected", envvar="FLOODMARK_EXPECTED", default=None, metavar="MODULE:FUNCTION|calm|none",
-              help="What the table must hold: `def expected(record, rows) -> list`; calm: what the job writes without "
-                   "faults; none: values are not judged.  [default: `claims.expected` of the job file]")  # fmt: skip
-@click.option("--runs", envvar="FLOODMARK_RUNS", type=click.IntRange(min=1), default=1, show_default=True,
-              help="Runs of each scenario, with consecutive seeds.")  # fmt: skip
-@click.option("--data-seed", envvar="FLOODMARK_DATA_SEED", type=click.IntRange(min=0), default=None,
-              help="Seed of the records and rows, the same in all runs.  [default: that of the first run]")  # fmt: skip
-@click.option("--jobs", envvar="FLOODMARK_JOBS", type=click.IntRange(min=1), default=None,
-              help="Parallel runs, each in its own world.  [default: 1]")  # fmt: skip
-@click.option("--fail-on", envvar="FLOODMARK_FAIL_ON", type=click.Choice(["pitfall"]), default=None,
-              help="pitfall: a run that shows a pitfall fails, with exit code 1.")  # fmt: skip
-@click.option("--set", "settings", envvar="FLOODMARK_SET", multiple=True, metavar="KEY=VALUE",
-              help="Set a field of the scenario: records=100, faults.kill.when.nth=3.")  # fmt: skip
-@click.option("--tag", "tags", envvar="FLOODMARK_TAG", multiple=True, metavar="TAG", shell_complete=tag_names,
-              help="Run only scenarios with this tag; repeatable: with all these tags.")  # fmt: skip
+@option("--job", "given", required=True, metavar="FILE|COMMAND",
+        help="The job: a job.toml, a folder with one, a command, or module:function.")  # fmt: skip
+@option("--calm-only", is_flag=True,
+        help="Run the job once without faults, to see that it works and how fast it is.")  # fmt: skip
+@option("--sweep", is_flag=True,
+        help="Kill the whole job at each message to the sink in turn, before and after it; SCENARIO gives the records "
+             "only.  [default scenario: killed-at-message]")  # fmt: skip
+@option("--expected", default=None, metavar="MODULE:FUNCTION|calm|none",
+        help="What the table must hold: `def expected(record, rows) -> list`; calm: what the job writes without "
+             "faults; none: values are not judged.  [default: `claims.expected` of the job file]")  # fmt: skip
+@runs_option
+@option("--data-seed", type=click.IntRange(min=0), default=None,
+        help="Seed of the records and rows, the same in all runs.  [default: that of the first run]")  # fmt: skip
+@option("--jobs", type=click.IntRange(min=1), default=None,
+        help="Parallel runs, each in its own world.  [default: 1]")  # fmt: skip
+@fail_on_option
+@option("--set", "settings", multiple=True, metavar="KEY=VALUE",
+        help="Set a field of the scenario: records=100, faults.kill.when.nth=3.")  # fmt: skip
+@tag_option
 @baseline_option
 @open_option
 @run_options
@@ -67,7 +68,7 @@ def job(scenarios: tuple[str, ...], **asked: Any) -> int:
     asked["baseline"] = earlier_report(asked["baseline"])
     orders = list(_orders(scenarios, asked))
     title = few_of(list(dict.fromkeys(order.scenario.scenario for order in orders)))
-    return run_campaign(orders, title=title, **{name: asked[name] for name in _CAMPAIGN}).exit_code
+    return run_campaign(orders, title=title, **{name: asked[name] for name in CAMPAIGN}).exit_code
 
 
 def _orders(names: Sequence[str], asked: dict[str, Any]) -> Iterator[JobOrder]:

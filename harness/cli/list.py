@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from harness.cli.completion import fault_names, tag_names
+from harness.cli.options import option
 from harness.system.errors import NothingRan, UsageError
 
 Row = Mapping[str, Any]
@@ -31,15 +32,8 @@ Row = Mapping[str, Any]
 @click.option("--fault", "of_fault", default=None, metavar="FAULT", shell_complete=fault_names,
               help="With scenarios: those that inject this fault.")  # fmt: skip
 @click.option("--jobs", is_flag=True, help="With scenarios: those for `floodmark job`, for a job of yours.")
-@click.option(
-    "--format",
-    "form",
-    envvar="FLOODMARK_FORMAT",
-    type=click.Choice(["pretty", "json", "markdown", "github"]),
-    default="pretty",
-    show_default=True,
-    help="Format of standard output.",
-)
+@option("--format", "form", type=click.Choice(["pretty", "json", "markdown", "github"]), default="pretty",
+        show_default=True, help="Format of standard output.")  # fmt: skip
 def list_(
     kind: str,
     *,
@@ -78,19 +72,17 @@ def _chosen(
     wanted = [("tag", "tags", tag) for tag in tags]
     wanted += [("level", "levels", level)] if level is not None else []
     wanted += [("fault", "faults", fault)] if fault is not None else []
-    for option, column, value in wanted:
+    for name, column, value in wanted:
         known = sorted({name for row in rows for name in row.get(column, ())})
         if not known:
-            raise UsageError(
-                f"--{option} does not go with `floodmark list {kind}`", fix=f"leave --{option} out"
-            )
+            raise UsageError(f"--{name} does not go with `floodmark list {kind}`", fix=f"leave --{name} out")
         if value not in known:
             close = get_close_matches(value, known, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"choose from: {', '.join(known)}"
-            raise UsageError(f"none of the {kind} has {option} {value!r}", fix=hint)
+            raise UsageError(f"none of the {kind} has {name} {value!r}", fix=hint)
     left = [row for row in rows if all(value in row[column] for _, column, value in wanted)]
     if not left:
-        asked = " and ".join(f"{option} {value}" for option, _, value in wanted)
+        asked = " and ".join(f"{name} {value}" for name, _, value in wanted)
         raise NothingRan(f"none of the {kind} has {asked}", fix="leave one of them out")
     return left
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.cli.completion import mutant_names
-from harness.cli.options import on_option, refuse_on_at, run_options
+from harness.cli.options import on_option, option, refuse_on_at, run_options
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -27,15 +27,14 @@ _BUDGET_S = 3600.0
 
 
 @click.command()
-@click.option("--level", envvar="FLOODMARK_LEVEL", type=click.Choice(["sim", "live", "spark"]), default="sim",
-              show_default=True, help="sim: all mutants; live and spark: those that have a scenario.")  # fmt: skip
-@click.option("--mutant", "names", envvar="FLOODMARK_MUTANT", multiple=True, metavar="NAME|MODULE:ATTR",
-              shell_complete=mutant_names,
-              help="Only this one; repeatable. Your own: a Variant or a build_operator.  [default: all]")  # fmt: skip
-@click.option("--runs", envvar="FLOODMARK_RUNS", type=click.IntRange(min=1), default=_RUNS, show_default=True,
-              help="At sim: the largest number of runs until a mutant is detected.")  # fmt: skip
-@click.option("--jobs", envvar="FLOODMARK_JOBS", type=click.IntRange(min=1), default=1, show_default=True,
-              help="At sim: processes; at live: parallel runs, each in its own world.")  # fmt: skip
+@option("--level", type=click.Choice(["sim", "live", "spark"]), default="sim", show_default=True,
+        help="sim: all mutants; live and spark: those that have a scenario.")  # fmt: skip
+@option("--mutant", "names", multiple=True, metavar="NAME|MODULE:ATTR", shell_complete=mutant_names,
+        help="Only this one; repeatable. Your own: a Variant or a build_operator.  [default: all]")  # fmt: skip
+@option("--runs", type=click.IntRange(min=1), default=_RUNS, show_default=True,
+        help="At sim: the largest number of runs until a mutant is detected.")  # fmt: skip
+@option("--jobs", type=click.IntRange(min=1), default=1, show_default=True,
+        help="At sim: processes; at live: parallel runs, each in its own world.")  # fmt: skip
 @on_option(
     "Level sim: try the mutants on Spark's executors: local[N], local-cluster[N,C,MB] or spark://HOST:PORT."
 )

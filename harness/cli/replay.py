@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.options import run_options
+from harness.cli.options import lanes_option, run_options
 from harness.system.errors import Exit
 
 if TYPE_CHECKING:
@@ -26,8 +26,7 @@ _PASSED_ON = ("jobs", "keep", "budget", "offline", "form", "quiet", "verbose", "
 @click.command()
 @click.argument("target", required=False, metavar="[RUN|HISTORY|FOUND]")
 @click.option("--last-failed", is_flag=True, help="The violations of the newest report in reports/out.")
-@click.option("--jobs", envvar="FLOODMARK_JOBS", type=click.IntRange(min=1), default=None,
-              help="Parallel runs, each in its own world (sim: process).  [default: 1; sim: cores]")  # fmt: skip
+@lanes_option
 @run_options
 def replay(target: str | None, *, last_failed: bool, **asked: Any) -> int:
     """Repeat the runs of a report: its folder, its run.json, a history in it, or a file that shrink or explore saved.

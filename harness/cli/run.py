@@ -11,17 +11,25 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from harness.cli.completion import mutant_names, scenario_names, sut_names, tag_names
+from harness.cli.completion import scenario_names, sut_names
 from harness.cli.options import (
+    CAMPAIGN,
     baseline_option,
     earlier_report,
+    expected_option,
+    fail_on_option,
+    lanes_option,
+    mutant_option,
     on_option,
     open_option,
+    option,
     own_files_options,
     own_files_words,
     refuse_no_world,
     refuse_on_at,
     run_options,
+    runs_option,
+    tag_option,
 )
 
 if TYPE_CHECKING:
@@ -31,23 +39,6 @@ if TYPE_CHECKING:
     from harness.scenario.model import Scenario
     from harness.scenario.order import Order
 
-_CAMPAIGN = (
-    "world",
-    "proxy",
-    "jobs",
-    "report",
-    "keep",
-    "budget",
-    "offline",
-    "form",
-    "quiet",
-    "verbose",
-    "no_color",
-    "on",
-    "baseline",
-    "opens",
-)
-"""The options passed on to `run_campaign`."""
 _WHERE = {"level": "sim", "runner": "continuous", "cluster": None, "master": None, "tags": ()}
 """For saved finds: options of the whole command, as they are unless the command line gives them."""
 _WHAT = {"sut": None, "mutant": None, "expected": None, "seed": None, "settings": (), "own_schema": None,
@@ -57,42 +48,29 @@ _WHAT = {"sut": None, "mutant": None, "expected": None, "seed": None, "settings"
 
 @click.command()
 @click.argument("scenarios", nargs=-1, metavar="[SCENARIO]...", shell_complete=scenario_names)
-@click.option("--level", envvar="FLOODMARK_LEVEL", type=click.Choice(["sim", "live", "spark"]), default=None,
-              help="sim: virtual time; live: processes; spark: PySpark tasks.  "
-                   "[default: live; a saved find: sim]")  # fmt: skip
-@click.option("--runner", envvar="FLOODMARK_RUNNER", type=click.Choice(["continuous", "micro-batch", "stateful"]),
-              default="continuous", show_default=True,
-              help="How level spark runs the operator: one task a subtask for the whole run; as a streaming query "
-                   "with one transaction a batch; or with its snapshots in Spark's state.")  # fmt: skip
-@click.option(
-    "--cluster",
-    envvar="FLOODMARK_CLUSTER",
-    type=click.IntRange(min=1, max=8),
-    default=None,
-    metavar="N",
-    help="Level spark on a standalone cluster of N workers (127.0.0.1, .2, ...), started for this command.",
-)
-@click.option("--master", envvar="FLOODMARK_MASTER", default=None, metavar="spark://HOST:PORT",
-              help="Level spark on your own standalone cluster, on this machine.")  # fmt: skip
-@click.option("--sut", envvar="FLOODMARK_SUT", default=None, metavar="NAME|MODULE:ATTR", shell_complete=sut_names,
-              help="The system under test; your own function: `async def lookup(record, pool)`."
-                   "  [default: reference; a saved find: its own]")  # fmt: skip
-@click.option("--expected", envvar="FLOODMARK_EXPECTED", default=None, metavar="MODULE:FUNCTION|none",
-              help="What your function must return: `def expected(record, rows) -> list`; none: values are not judged. "
-                   " [default: `expected` of its module, else what it returns alone, without faults]")  # fmt: skip
-@click.option("--mutant", envvar="FLOODMARK_MUTANT", default=None, metavar="NAME|MODULE:ATTR",
-              shell_complete=mutant_names,
-              help="A planted defect (`floodmark list mutants`), or a Variant or build_operator of yours.")  # fmt: skip
-@click.option("--runs", envvar="FLOODMARK_RUNS", type=click.IntRange(min=1), default=1, show_default=True,
-              help="Runs of each scenario, with consecutive seeds.")  # fmt: skip
-@click.option("--jobs", envvar="FLOODMARK_JOBS", type=click.IntRange(min=1), default=None,
-              help="Parallel runs, each in its own world (sim: process).  [default: 1; sim: cores]")  # fmt: skip
-@click.option("--fail-on", envvar="FLOODMARK_FAIL_ON", type=click.Choice(["pitfall"]), default=None,
-              help="pitfall: a run that shows a pitfall fails, with exit code 1.")  # fmt: skip
-@click.option("--set", "settings", envvar="FLOODMARK_SET", multiple=True, metavar="KEY=VALUE",
-              help="Set a field of the scenario: workload.records=100, faults.spike.delay=50ms.")  # fmt: skip
-@click.option("--tag", "tags", envvar="FLOODMARK_TAG", multiple=True, metavar="TAG", shell_complete=tag_names,
-              help="Run only scenarios with this tag; repeatable: with all these tags.")  # fmt: skip
+@option("--level", type=click.Choice(["sim", "live", "spark"]), default=None,
+        help="sim: virtual time; live: processes; spark: PySpark tasks.  "
+             "[default: live; a saved find: sim]")  # fmt: skip
+@option("--runner", type=click.Choice(["continuous", "micro-batch", "stateful"]), default="continuous",
+        show_default=True,
+        help="How level spark runs the operator: one task a subtask for the whole run; as a streaming query with one "
+             "transaction a batch; or with its snapshots in Spark's state.")  # fmt: skip
+@option("--cluster", type=click.IntRange(min=1, max=8), default=None, metavar="N",
+        help="Level spark on a standalone cluster of N workers (127.0.0.1, .2, ...), started for this "
+             "command.")  # fmt: skip
+@option("--master", default=None, metavar="spark://HOST:PORT",
+        help="Level spark on your own standalone cluster, on this machine.")  # fmt: skip
+@option("--sut", default=None, metavar="NAME|MODULE:ATTR", shell_complete=sut_names,
+        help="The system under test; your own function: `async def lookup(record, pool)`.  "
+             "[default: reference; a saved find: its own]")  # fmt: skip
+@expected_option
+@mutant_option
+@runs_option
+@lanes_option
+@fail_on_option
+@option("--set", "settings", multiple=True, metavar="KEY=VALUE",
+        help="Set a field of the scenario: workload.records=100, faults.spike.delay=50ms.")  # fmt: skip
+@tag_option
 @baseline_option
 @open_option
 @on_option(
@@ -152,7 +130,7 @@ def run(scenarios: tuple[str, ...], **asked: Any) -> int:
     ]
     title = few_of([scenario.scenario for scenario in loaded])
     asked["baseline"] = earlier_report(asked["baseline"])
-    finished = run_campaign(orders, title=title, **{name: asked[name] for name in _CAMPAIGN})
+    finished = run_campaign(orders, title=title, **{name: asked[name] for name in (*CAMPAIGN, "on")})
     shown = [_tell_shown(scenario, finished, aside=asked["form"] != "pretty") for scenario in loaded]
     return finished.exit_code if all(shown) else finished.exit_code or Exit.UNDECIDED
 
@@ -347,8 +325,8 @@ def _again(file: Path, asked: dict[str, Any]) -> tuple[str, str]:
     scenario = file.stem if catalogue().get(file.stem) == file else str(file)
     words = ["floodmark", "run", scenario, "--level", asked["level"]]
     words += [] if asked["runner"] == "continuous" else ["--runner", asked["runner"]]
-    for option in ("cluster", "master"):
-        words += [f"--{option}", str(asked[option])] if asked[option] else []
+    for name in ("cluster", "master"):
+        words += [f"--{name}", str(asked[name])] if asked[name] else []
     words += [] if asked["level"] == "sim" else ["--world", asked["world"], "--proxy", asked["proxy"]]
     more = []
     if asked["sut"] != "reference":

@@ -11,9 +11,8 @@ import harness
 
 @click.command()
 @click.option("--job", "of_jobs", is_flag=True, help="The schema of job files (job.toml).")
-@click.option(
-    "--path", "is_path", is_flag=True, help="Print where the installed file is, instead of its content."
-)
+@click.option("--path", "is_path", is_flag=True,
+              help="Print where the installed file is, instead of its content.")  # fmt: skip
 def schema(*, of_jobs: bool, is_path: bool) -> None:
     """Print the JSON Schema (draft 07) of scenario files, or with --job of job files.
 

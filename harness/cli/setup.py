@@ -8,48 +8,29 @@ from typing import TYPE_CHECKING
 
 import click
 
+from harness.cli.options import option
+
 if TYPE_CHECKING:
     from harness.world.setup.provision import Provision, ProvisionStep
 
 
 @click.command()
-@click.option(
-    "--world",
-    type=click.Choice(["auto", "local", "containers"]),
-    envvar="FLOODMARK_WORLD",
-    default="auto",
-    show_default=True,
-    help="Which world to prepare; auto: the local one, which needs no container engine.",
-)
-@click.option(
-    "--offline-images",
-    is_flag=True,
-    help="Build the images of the containers world on this machine, without a registry (Debian, root).",
-)
-@click.option(
-    "--oracle",
-    is_flag=True,
-    help="Get the real Flink instead: its jar (331 MB), and compile the program around its operator (javac).",
-)
-@click.option(
-    "--flink",
-    "flinks",
-    multiple=True,
-    type=click.Choice(["1.20", "2.0", "2.3"]),
-    help="With --oracle: which Flink; may be given several times.  [default: 2.3]",
-)
-@click.option(
-    "--kafka",
-    is_flag=True,
-    help="Get a Kafka broker instead, and Spark's source of it: 59 jars (47 MB), for jobs that read a topic.",
-)
-@click.option(
-    "--proxy",
-    type=click.Choice(["auto", "own"]),
-    default="auto",
-    show_default=True,
-    help="Of the local world; auto: Toxiproxy too, built if Go is here; own: only ours, which needs nothing.",
-)
+@option("--world", type=click.Choice(["auto", "local", "containers"]), default="auto", show_default=True,
+        help="Which world to prepare; auto: the local one, which needs no container engine.")  # fmt: skip
+@click.option("--offline-images", is_flag=True,
+              help="Build the images of the containers world on this machine, without a registry (Debian, "
+                   "root).")  # fmt: skip
+@click.option("--oracle", is_flag=True,
+              help="Get the real Flink instead: its jar (331 MB), and compile the program around its operator "
+                   "(javac).")  # fmt: skip
+@click.option("--flink", "flinks", multiple=True, type=click.Choice(["1.20", "2.0", "2.3"]),
+              help="With --oracle: which Flink; may be given several times.  [default: 2.3]")  # fmt: skip
+@click.option("--kafka", is_flag=True,
+              help="Get a Kafka broker instead, and Spark's source of it: 59 jars (47 MB), for jobs that read a "
+                   "topic.")  # fmt: skip
+@click.option("--proxy", type=click.Choice(["auto", "own"]), default="auto", show_default=True,
+              help="Of the local world; auto: Toxiproxy too, built if Go is here; own: only ours, which needs "
+                   "nothing.")  # fmt: skip
 @click.option("--rebuild", is_flag=True, help="Make again what is there already.")
 def setup(
     *,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.cli.completion import scenario_names
-from harness.cli.options import invariant_option
+from harness.cli.options import invariant_option, option
 from harness.system.errors import Exit, UsageError
 
 if TYPE_CHECKING:
@@ -30,22 +30,21 @@ _BUDGET_S = 120.0
 
 @click.command()
 @click.argument("target", metavar="RUN|FOUND|SCENARIO", shell_complete=scenario_names)
-@click.option("--sut", envvar="FLOODMARK_SUT", default=None, metavar="NAME|MODULE:ATTR",
-              help="With a scenario: the system under test.  [default: reference; a saved find: its own]")  # fmt: skip
-@click.option("--mutant", envvar="FLOODMARK_MUTANT", default=None, metavar="NAME|MODULE:ATTR",
-              help="With a scenario: a planted defect.")  # fmt: skip
-@click.option("--expected", envvar="FLOODMARK_EXPECTED", default=None, metavar="MODULE:FUNCTION|none",
-              help="With a scenario: as of `floodmark run`.")  # fmt: skip
-@click.option("--seed", envvar="FLOODMARK_SEED", type=click.IntRange(min=0), default=0, show_default=True,
-              help="With a scenario: the seed of the run; a saved find has its own.")  # fmt: skip
+@option("--sut", default=None, metavar="NAME|MODULE:ATTR",
+        help="With a scenario: the system under test.  [default: reference; a saved find: its own]")  # fmt: skip
+@option("--mutant", default=None, metavar="NAME|MODULE:ATTR", help="With a scenario: a planted defect.")
+@option("--expected", default=None, metavar="MODULE:FUNCTION|none",
+        help="With a scenario: as of `floodmark run`.")  # fmt: skip
+@option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
+        help="With a scenario: the seed of the run; a saved find has its own.")  # fmt: skip
 @invariant_option
-@click.option("--found", "folder", envvar="FLOODMARK_FOUND", type=click.Path(file_okay=False, path_type=Path),
-              default=Path("found"), show_default=True, help="Folder of the saved find.")  # fmt: skip
-@click.option("--budget", envvar="FLOODMARK_BUDGET", type=click.FloatRange(min=0, min_open=True), default=_BUDGET_S,
-              show_default=True, help="Time limit in seconds; the smallest so far is saved.")  # fmt: skip
-@click.option("--quiet", "-q", envvar="FLOODMARK_QUIET", is_flag=True, help="Show no steps.")
-@click.option("--verbose", "-v", envvar="FLOODMARK_VERBOSE", is_flag=True,
-              help="Show every step and its result, not only those that made it smaller.")  # fmt: skip
+@option("--found", "folder", type=click.Path(file_okay=False, path_type=Path), default=Path("found"),
+        show_default=True, help="Folder of the saved find.")  # fmt: skip
+@option("--budget", type=click.FloatRange(min=0, min_open=True), default=_BUDGET_S, show_default=True,
+        help="Time limit in seconds; the smallest so far is saved.")  # fmt: skip
+@option("--quiet", "-q", is_flag=True, help="Show no steps.")
+@option("--verbose", "-v", is_flag=True,
+        help="Show every step and its result, not only those that made it smaller.")  # fmt: skip
 def shrink(
     target: str,
     *,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.options import speech_options
+from harness.cli.options import option, speech_options
 from harness.system.errors import Exit
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("certificate", type=click.Path(path_type=Path), metavar="CERTIFICATE.json")
-@click.option("--jobs", envvar="FLOODMARK_JOBS", type=click.IntRange(min=1), default=None,
-              help="Processes that judge the histories.  [default: cores]")  # fmt: skip
+@option("--jobs", type=click.IntRange(min=1), default=None,
+        help="Processes that judge the histories.  [default: cores]")  # fmt: skip
 @speech_options
 def verify(
     certificate: Path, *, jobs: int | None, form: str, quiet: bool, verbose: bool, no_color: bool

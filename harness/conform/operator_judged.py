@@ -19,14 +19,20 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.conform.case import CaseOutcome, ConformCase, lines_file, stem_of_case
+from harness.conform.cases_judged import (
+    JUDGE,
+    RANDOM_SCRIPTS,
+    Asked,
+    ScriptsJudged,
+    judge_conversations,
+    judge_digest,
+    judge_scripts,
+)
 from harness.conform.conclusion import concluded, rows_of, second_word
-from harness.conform.conversations_judged import JUDGE, judge_conversations, judge_digest
-from harness.conform.explained import EXPLANATIONS
 from harness.conform.protocol.driver import ProgramDriver
 from harness.conform.protocol.events import Hello
-from harness.conform.protocol.program import Limits
 from harness.conform.protocol.script import MODES
-from harness.conform.scripts_judged import RANDOM_SCRIPTS, ScriptsJudged, judge_scripts
+from harness.conform.script_difference import EXPLANATIONS
 from harness.scenario.certificate import (
     Certificate,
     CertifiedRun,
@@ -39,23 +45,6 @@ from harness.scenario.certificate import (
 )
 from harness.system.errors import UsageError
 from harness.system.versions import VERSION
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What is judged, and by what."""
-
-    label: str
-    argv: Sequence[str]
-    asks: str = "strict"
-    """The profile that the program is asked to serve."""
-    yardstick: str = "strict"
-    """The profile that it is judged by."""
-    seed: int
-    scripts: int
-    limits: Limits
-    beside: str | None = None
-    """The name by which `--beside` knows it; None: the command line has its command."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,26 +154,10 @@ def judge_operator(
             f"{asked.label} does not claim flink-profile, so it cannot be asked for profile flink",
             fix="leave --profile flink out, or claim `flink-profile` in the answer to `hello`",
         )
-    cases = judge_conversations(
-        asked.argv,
-        hello=hello,
-        asks=asked.asks,
-        yardstick=asked.yardstick,
-        limits=asked.limits,
-        heard=heard,
-    )
+    cases = judge_conversations(asked, hello=hello, heard=heard)
     random: ScriptsJudged | None = None
     if asked.scripts and not any(case.outcome is CaseOutcome.NOT_RUN for case in cases):
-        random = judge_scripts(
-            asked.argv,
-            hello=hello,
-            asks=asked.asks,
-            yardstick=asked.yardstick,
-            seed=asked.seed,
-            scripts=asked.scripts,
-            limits=asked.limits,
-            heard=heard,
-        )
+        random = judge_scripts(asked, hello=hello, heard=heard)
         cases = [*cases, *random.cases]
     return OperatorJudged(asked=asked, hello=hello, cases=cases, random=random)
 

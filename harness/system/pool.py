@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import active_children, get_context
@@ -77,10 +77,10 @@ class ProcessExecutors:
         goes_on: Callable[[], bool] = always,
     ) -> Iterator[_Result]:
         """See `Executors`."""
-        under_way = deque(
-            self._pool.submit(work, items[first : first + most]) for first in range(0, len(items), most)
-        )
+        under_way: deque[Future[_Result]] = deque()
         try:
+            for first in range(0, len(items), most):
+                under_way.append(self._pool.submit(work, items[first : first + most]))
             while under_way:
                 if not goes_on():
                     under_way = deque(
@@ -101,7 +101,7 @@ def open_processes(
     jobs: int,
     *,
     begin: Callable[..., object] = signal,
-    given: tuple[Any, ...] = (SIGINT, SIG_IGN),
+    given: tuple[object, ...] = (SIGINT, SIG_IGN),
     is_fresh: bool = False,
     died: str = "a process that runs scenarios has died, perhaps because the memory was used up",
     fix: str = "lower --jobs",

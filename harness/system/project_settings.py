@@ -62,7 +62,7 @@ def _known(name: str, file: Path) -> str:
     return _PARAMETERS.get(name, name.replace("-", "_"))
 
 
-def _placed(name: str, value: Any, file: Path) -> Any:
+def _placed(name: str, value: object, file: Path) -> Any:
     """A path of a user's own file, relative to the pyproject.toml that names it; any other value as it is."""
     match name, value:
         case (("schema" | "records"), str()):

@@ -209,7 +209,7 @@ def _undo_all(path: Path, *, places: Places, sweep: EngineSweep) -> Reaped:
     return Reaped(run_id=run_id, removed=tuple(removed), left=tuple(left))
 
 
-def _undo(entry: Mapping[str, Any], *, run_id: str, places: Places, sweep: EngineSweep) -> list[str]:
+def _undo(entry: Mapping[str, object], *, run_id: str, places: Places, sweep: EngineSweep) -> list[str]:
     """Undo one entry; returns what was removed, nothing if it was gone already."""
     match entry:
         case {"process": {"pid": int(pid), "started": int(started)}}:
@@ -266,7 +266,7 @@ def _unlock_port(lock: Path, *, run_id: str) -> list[str]:
     return [f"lock of port {lock.name}"]
 
 
-def _append(path: Path, entry: Mapping[str, Any]) -> None:
+def _append(path: Path, entry: Mapping[str, object]) -> None:
     """Append one line with one write call, so that a kill leaves only complete lines."""
     line = json.dumps(entry, separators=(",", ":")) + "\n"
     try:

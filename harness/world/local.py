@@ -26,19 +26,22 @@ from harness.system.clock import Deadline, monotonic_us, wait_until
 from harness.system.errors import WorldError
 from harness.system.process_identity import identify
 from harness.world.ledger import LOOPBACK, Ledger, reserve_port
-from harness.world.mysql_server import REPLICA, REPLICA_ID, SOCKET_PATH_MAX, MysqlServer, start_server
-from harness.world.proof import proof_of
-from harness.world.proxy_program import ProxyChoice, choose_local_proxy, proxy_lacks, start_own_proxy
-from harness.world.server import Server, lacking
-from harness.world.server_pair import PROBE, REPLICA_LINK, PairedServer, ServerPair
-from harness.world.server_place import (
+from harness.world.mysql_server import (
+    REPLICA,
+    REPLICA_ID,
+    SOCKET_PATH_MAX,
+    MysqlServer,
     ServerPlace,
     local_server_lacks,
     prepare_place,
     prepared_data_folder,
     redo_option,
     replica_place,
+    start_server,
 )
+from harness.world.proxy_program import ProxyChoice, choose_local_proxy, proxy_lacks, start_own_proxy
+from harness.world.server import Server, lacking, proof_of
+from harness.world.server_pair import PROBE, REPLICA_LINK, PairedServer, ServerPair
 from harness.world.server_program import ServerProgram, find_server
 from harness.world.settings import WorldSettings
 from harness.world.toxiproxy import Toxiproxy
@@ -121,14 +124,9 @@ def open_local_world(
                 root=root,
             )
             pair.attach()
+        title, named, ready_s = parts.server.title, proxy.title(), (monotonic_us() - begun_us) / 1_000_000
         yield World(
-            description=WorldDescription(
-                kind="local",
-                why=why,
-                server=parts.server.title,
-                proxy=proxy.title(),
-                ready_s=(monotonic_us() - begun_us) / 1_000_000,
-            ),
+            description=WorldDescription(kind="local", why=why, server=title, proxy=named, ready_s=ready_s),
             links=first.links,
             direct=at,
             app=app,

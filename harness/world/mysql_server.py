@@ -1,21 +1,30 @@
 """A database server as a child process: a copied data folder, a free port, users of this world only.
 
-Invariants: it listens on loopback only; its passwords are generated for this world and reach it in a private file that
-is deleted before the world opens, never on a command line or in a log; an acknowledged commit survives a kill.
+A prepared data folder is initialised once for each server version (three seconds) and copied for every world: it is in
+the cache complete or not at all, and no server ever runs on it. A small disk (a file system in memory) or a clock that
+can be shifted is set up only if a fault needs it and the machine can; what is missing is in the world's `lacks` with a
+remedy. Invariants: a mount is in the ledger before it exists, so it is always unmounted; the server listens on
+loopback only; its passwords are generated for this world and reach it in a private file that is deleted before the
+world opens, never on a command line or in a log; an acknowledged commit survives a kill.
 """
 
 from __future__ import annotations
 
 import os
+import platform
+import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.system.child import Child
+from harness.system.child import Child, run_to_end
+from harness.system.clock import Deadline
+from harness.system.errors import WorldError
 from harness.world.ledger import LOOPBACK, Ledger
-from harness.world.server_place import redo_option
+from harness.world.server_clock import ShiftedClock, find_clock_library
 from harness.world.server_program import ServerProgram
+from harness.world.settings import Places, WorldSettings
 from harness.world.world import DATABASE, Address, Credentials
 
 SOCKET_PATH_MAX = 107
@@ -159,3 +168,242 @@ def _socket_path(ledger: Ledger, name: str) -> Path:
     ledger.note_folder(short)
     short.mkdir(mode=0o700, exist_ok=True)
     return short / f"{name}.sock"
+
+
+SMALL_DISK_ROOM_BYTES = 96 * 1024 * 1024
+"""Free space on a small disk before a fault fills it; the data folder's size is added."""
+MOUNT_LIMIT_S = 10.0
+CAN_MOUNT = 1 << 21
+CHUNK_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ballast:
+    """A file next to the server's data that takes the free space; the server ignores it."""
+
+    path: Path
+
+    def fill(self) -> int:
+        """Fill the disk to the last byte; returns the bytes taken."""
+        before = shutil.disk_usage(self.path.parent).free
+        with self.path.open("ab", buffering=0) as file:
+            for size in (CHUNK_BYTES, 4096, 1):
+                _write_until_full(file.write, bytes(size))
+        return before - shutil.disk_usage(self.path.parent).free
+
+    def remove(self) -> None:
+        """Free the space again."""
+        self.path.unlink(missing_ok=True)
+
+
+def no_small_disk() -> str:
+    """Why no small disk can be mounted here; empty if one can."""
+    if platform.system() != "Linux":
+        return "a file system in memory is mounted on Linux only"
+    # Root in a container often lacks CAP_SYS_ADMIN.
+    status = Path("/proc/self/status").read_text().splitlines()
+    held = next((int(line.split()[1], 16) for line in status if line.startswith("CapEff:")), 0)
+    if os.geteuid() != 0 or not held & CAN_MOUNT or shutil.which("mount") is None:
+        return "only root may mount a small disk for the server's data"
+    return ""
+
+
+def mount_small_disk(folder: Path, *, size_bytes: int, ledger: Ledger) -> None:
+    """Mount a file system of `size_bytes` at `folder` until the ledger is closed."""
+    folder.mkdir(mode=0o700)
+    ledger.note_mount(folder)
+    run_to_end(
+        ["mount", "-t", "tmpfs", "-o", f"size={size_bytes},mode=0700", "floodmark", str(folder)],
+        what=f"mounting a small disk of {size_bytes >> 20} MB at {folder}",
+        limit_s=MOUNT_LIMIT_S,
+        fix="run as root outside a container, or leave out the faults that fill the disk",
+    )
+
+
+def _write_until_full(write: Callable[[bytes], int | None], piece: bytes) -> None:
+    """Each write takes free space, so the loop ends."""
+    while True:
+        try:
+            written = write(piece)
+        except OSError:  # ENOSPC, or another error after which nothing can be written
+            return
+        if not written:
+            return
+
+
+BALLAST = "floodmark-ballast"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerPlace:
+    """What one server got."""
+
+    data: Path
+    ballast: Ballast | None
+    """None: its data is on the machine's disk."""
+    clock: ShiftedClock | None
+    """None: it uses the machine's clock."""
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Environment variables for its start."""
+        return self.clock.environment() if self.clock else {}
+
+
+def replica_place(prepared: Path, *, ledger: Ledger) -> ServerPlace:
+    """The place of a second server, with nothing of its own that a fault needs."""
+    data = ledger.folder / "replica-data"
+    copy_data_folder(prepared, data)
+    return ServerPlace(data=data, ballast=None, clock=None)
+
+
+def prepare_place(
+    prepared: Path, *, needs: frozenset[str], settings: WorldSettings, ledger: Ledger
+) -> ServerPlace:
+    """Copy the prepared folder to the server's place; a need that this machine cannot satisfy is left out."""
+    clock = _clock(settings, ledger) if "server-clock" in needs else None
+    if "small-disk" not in needs or no_small_disk():
+        data = ledger.folder / "data"
+        copy_data_folder(prepared, data)
+        return ServerPlace(data=data, ballast=None, clock=clock)
+    disk = ledger.folder / "disk"
+    mount_small_disk(disk, size_bytes=folder_bytes(prepared) + SMALL_DISK_ROOM_BYTES, ledger=ledger)
+    copy_data_folder(prepared, disk / "data")
+    return ServerPlace(data=disk / "data", ballast=Ballast(path=disk / BALLAST), clock=clock)
+
+
+def local_server_lacks(server: ServerProgram, *, settings: WorldSettings) -> dict[str, str]:
+    """For each ability that a local world with this server lacks: what would have it."""
+    lacks = {}
+    if server.is_mariadb:
+        here = f"a MySQL server, and the one here is {server.title}"
+        lacks["offline-mode"] = f"{here}: run with --world containers, or name a mysqld in FLOODMARK_MYSQLD"
+    if no_small_disk():
+        disk = f"a small disk for the server, and {no_small_disk()}"
+        lacks["small-disk"] = f"{disk}: run as root, or with --world containers"
+    if find_clock_library(settings) is None:
+        lacks["server-clock"] = "the library that shifts a server's clock: `floodmark setup` gets it"
+    return lacks
+
+
+def _clock(settings: WorldSettings, ledger: Ledger) -> ShiftedClock | None:
+    library = find_clock_library(settings)
+    if library is None:
+        return None
+    clock = ShiftedClock(library=library, file=ledger.folder / "server.clock")
+    clock.shift(0)
+    return clock
+
+
+LAYOUT = 1
+"""Increase it when folders are prepared differently, so that cached ones are not used."""
+MAKE_LIMIT_S = 120.0
+COPY_LIMIT_S = 60.0
+REDO_BYTES = 16 * 1024 * 1024
+"""Small redo logs keep a world's folder near 100 MB (`docs/reference/references.md`, Measured)."""
+HEADROOM_BYTES = 64 * 1024 * 1024
+"""Free space that a run needs besides its copy."""
+
+
+def prepared_name(server: ServerProgram) -> str:
+    """The name of a server's prepared folder: `mariadb-10.11.19-1`."""
+    return f"{server.flavour.lower()}-{server.version}-{LAYOUT}"
+
+
+def redo_option(server: ServerProgram) -> str:
+    """The option for the redo log's size; with another size than at the initialisation, the start is slow."""
+    return (
+        f"--innodb-log-file-size={REDO_BYTES}"
+        if server.is_mariadb
+        else f"--innodb-redo-log-capacity={REDO_BYTES}"
+    )
+
+
+def prepared_data_folder(
+    server: ServerProgram, *, places: Places, ledger: Ledger, say: Callable[[str], None]
+) -> Path:
+    """The prepared folder for `server`; initialised now if it is missing."""
+    ready = places.datadirs / prepared_name(server)
+    if ready.exists():
+        return ready
+    deadline = Deadline(MAKE_LIMIT_S)
+    # Made under another name and renamed when complete; in the ledger, in case this process is killed.
+    making = places.datadirs / f".making-{ledger.run_id}"
+    ledger.note_folder(making)
+    try:
+        _initialise(server, making)
+        making.rename(ready)
+    except OSError:
+        if not ready.exists():  # another run has made an equal folder meanwhile
+            raise
+    finally:
+        shutil.rmtree(making, ignore_errors=True)
+    say(f"prepared a data folder for {server.title} in {MAKE_LIMIT_S - deadline.left_s:.1f} s")
+    return ready
+
+
+def copy_data_folder(prepared: Path, target: Path) -> None:
+    """Copy a prepared folder for one world; shares blocks (reflink) where the file system can."""
+    needed = folder_bytes(prepared) + HEADROOM_BYTES
+    free = shutil.disk_usage(target.parent).free
+    full = f"{target.parent} has {free >> 20} MB free; a world's data folder needs {needed >> 20} MB"
+    fix = "free some space there, or set FLOODMARK_CACHE to a folder on a larger disk"
+    if free < needed:
+        raise WorldError(f"the disk is full: {full}", fix=fix)
+    run_to_end(
+        ["cp", "-R", "-p", "--reflink=auto", str(prepared), str(target)],
+        what=f"copying the prepared data folder to {target}",
+        limit_s=COPY_LIMIT_S,
+        fix=fix,
+    )
+
+
+def folder_bytes(folder: Path) -> int:
+    """The disk space that the folder's files take."""
+    return sum(file.stat().st_blocks * 512 for file in folder.rglob("*") if file.is_file())
+
+
+def _initialise(server: ServerProgram, folder: Path) -> None:
+    """Initialise an empty data folder with the server's own tools."""
+    run_to_end(
+        _mariadb_command(server, folder) if server.is_mariadb else _mysql_command(server, folder),
+        what=f"preparing a data folder for {server.title} in {folder}",
+        limit_s=MAKE_LIMIT_S,
+        fix="free space there, or set FLOODMARK_MYSQLD to another server",
+        environment=server.environment,
+    )
+    # All copies would share the server's UUID; without the file each start makes a new one.
+    (folder / "auto.cnf").unlink(missing_ok=True)
+
+
+def _mysql_command(server: ServerProgram, folder: Path) -> list[str]:
+    return [
+        str(server.program),
+        "--no-defaults",
+        *server.location_options(),
+        "--initialize-insecure",
+        *server.user_option(),
+        f"--datadir={folder}",
+        redo_option(server),
+    ]
+
+
+def _mariadb_command(server: ServerProgram, folder: Path) -> list[str]:
+    base = ["--basedir=" + str(server.root / "usr")] if server.root else []
+    # Of an installed server: in the `bin` next to its `sbin`, or on the PATH.
+    folder_of_all = server.root / "usr" if server.root else server.program.resolve().parent.parent
+    beside = folder_of_all / "bin" / "mariadb-install-db"
+    installer = str(beside) if server.root or beside.exists() else shutil.which(beside.name)
+    if installer is None:
+        raise WorldError(f"{server.program} has no mariadb-install-db beside it", fix="floodmark setup")
+    return [
+        installer,
+        "--no-defaults",
+        *base,
+        "--auth-root-authentication-method=normal",
+        "--skip-test-db",
+        "--skip-name-resolve",
+        *server.user_option(),
+        f"--datadir={folder}",
+        redo_option(server),
+    ]

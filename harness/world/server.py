@@ -6,7 +6,7 @@ ended by us; a change that a fault could not revert because the server was down 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from threading import Event, RLock
@@ -19,7 +19,6 @@ from harness.faults.real.pair_control import PairControl
 from harness.faults.real.server_control import ServerClockControl, ServerProcess, ServerState, SmallDisk
 from harness.system.clock import Deadline, pause
 from harness.system.errors import HarnessError, WorldError
-from harness.world.proof import open_connection
 from harness.world.world import DATABASE, Address, Credentials, ReplicatedServer
 
 START_LIMIT_S = 60.0
@@ -233,3 +232,62 @@ def lacking(ability: str) -> HarnessError:
 
 def _is_unreachable(error: Exception) -> bool:
     return not isinstance(error, pymysql.MySQLError) or (bool(error.args) and error.args[0] in UNREACHABLE)
+
+
+TRY_LIMIT_S = 2.0
+"""Limit of one attempt, for the connect and for each answer."""
+
+
+def open_connection(
+    address: Address, who: Credentials, *, database: str | None = DATABASE, limit_s: float = TRY_LIMIT_S
+) -> pymysql.connections.Connection[Any]:
+    """A connection whose waits are all bounded."""
+    return pymysql.connect(
+        host=address.host,
+        port=address.port,
+        user=who.user,
+        password=who.password,
+        database=database,
+        ssl_disabled=True,
+        autocommit=True,
+        connect_timeout=limit_s,
+        read_timeout=limit_s,
+        write_timeout=limit_s,
+    )
+
+
+def ask(
+    address: Address, who: Credentials, *statements: str, database: str | None = DATABASE
+) -> Sequence[Any]:
+    """Run the statements on a new connection; returns the rows of the last one."""
+    with (
+        closing(open_connection(address, who, database=database)) as connection,
+        connection.cursor() as cursor,
+    ):
+        for statement in statements:
+            cursor.execute(statement)
+        return list(cursor.fetchall())
+
+
+def proof_of(ways: Mapping[str, Address], who: Credentials) -> tuple[Callable[[], bool], Callable[[], str]]:
+    """A condition that holds once every path answers `SELECT 1`, and a function that says what failed last.
+
+    An open port proves nothing: a proxy accepts before it has dialled, and a stopped server accepts too.
+    """
+    missing = dict(ways)
+    last: list[str] = []
+
+    def holds() -> bool:
+        for way in list(missing):
+            try:
+                answer = ask(missing[way], who, "SELECT 1")
+            except (pymysql.MySQLError, OSError) as error:
+                last[:] = [f"{way} at port {missing[way].port}: {error}"]
+                return False
+            if [tuple(row) for row in answer] != [(1,)]:
+                last[:] = [f"{way} answered {answer!r} to SELECT 1"]
+                return False
+            del missing[way]
+        return True
+
+    return holds, lambda: last[0] if last else "nothing was tried yet"

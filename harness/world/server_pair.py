@@ -24,8 +24,7 @@ from harness.faults.real.pair_control import LostRows, ServerRole
 from harness.faults.real.server_control import Session, end_sessions, sessions_of_run
 from harness.system.clock import Deadline, wait_until
 from harness.system.errors import WorldError
-from harness.world.proof import ask, open_connection
-from harness.world.server import Server
+from harness.world.server import Server, ask, open_connection
 from harness.world.toxiproxy import Toxiproxy
 from harness.world.world import Address, Credentials
 
@@ -303,7 +302,7 @@ def _say(cursor: Any, *forms: str) -> None:
     cursor.execute(last)
 
 
-def _field(status: Mapping[str, Any], name: str) -> Any:
+def _field(status: Mapping[str, object], name: str) -> Any:
     """A field of the replica's status: `Replica_IO_Running` of MySQL is `Slave_IO_Running` of MariaDB."""
     of = {"IO_Running": ("Replica", "Slave"), "SQL_Running": ("Replica", "Slave")}
     for prefix in of.get(name, ("Replica", "Slave", "")):
@@ -313,7 +312,7 @@ def _field(status: Mapping[str, Any], name: str) -> Any:
     return None
 
 
-def _executed(status: Mapping[str, Any]) -> tuple[str, int]:
+def _executed(status: Mapping[str, object]) -> tuple[str, int]:
     """How far the replica has executed the primary's log."""
     return _place(
         status,
@@ -328,5 +327,5 @@ def _place(status: Mapping[str, Any], files: Sequence[str], offsets: Sequence[st
     return str(file), int(offset)
 
 
-def _identity(row: Mapping[str, Any]) -> str:
+def _identity(row: Mapping[str, object]) -> str:
     return repr(sorted(row.items()))

@@ -254,7 +254,7 @@ class Toxiproxy:
         self,
         method: str,
         path: str,
-        body: Mapping[str, Any] | None = None,
+        body: Mapping[str, object] | None = None,
         *,
         absent_is_fine: bool = False,
     ) -> Mapping[str, Any]:
@@ -272,7 +272,7 @@ class Toxiproxy:
         return value if isinstance(value, dict) else {}
 
     def _exchange(
-        self, method: str, path: str, body: Mapping[str, Any] | None, *, where: str
+        self, method: str, path: str, body: Mapping[str, object] | None, *, where: str
     ) -> tuple[int, str]:
         """Uses a new connection for each call."""
         connection = http.client.HTTPConnection(self.control.host, self.control.port, timeout=self._limit_s)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from harness.cli.main import main
-from harness.conform.operator_judged import Asked, repeated_by
+from harness.conform.cases_judged import Asked
+from harness.conform.operator_judged import repeated_by
 from harness.conform.protocol.program import Limits
 from harness.system.errors import Exit
 from tools.cases import each

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from harness.cli.setup import setup
 from harness.system.errors import WorldError
 from harness.world import containers, server_program
-from harness.world.server_place import prepared_name
+from harness.world.mysql_server import prepared_name
 from harness.world.server_program import find_server
 from harness.world.settings import WorldSettings
 

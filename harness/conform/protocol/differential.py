@@ -1,21 +1,14 @@
-"""Random scripts on two systems under test, compared command by command.
+"""Random scripts on two systems under test, compared command by command; a difference is shrunk.
 
-`python -m harness.conform.protocol.differential` compares the reference with the real Flink. The seed is printed
-first; a difference is shrunk, printed with lines to paste, and saved for a replay. Invariant: the output says what
-the scripts covered, so that a result without differences can be weighed.
+Invariant: the result says what the scripts covered, so that one without differences can be weighed.
 """
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from pathlib import Path
-
-import click
 
 from harness.conform.protocol.comparison import (
     ComparedCommand,
@@ -25,19 +18,16 @@ from harness.conform.protocol.comparison import (
     Moment,
     alike,
     compare,
-    report,
 )
 from harness.conform.protocol.coverage import Coverage
 from harness.conform.protocol.driver import Command, Lines, SideBreach, Twins, command_line
 from harness.conform.protocol.events import Blocked, Event, Snapshot, TaskFailed, Unblocked
 from harness.conform.protocol.lockstep import ORDER_KINDS, Snapshots, open_command, run_lockstep
-from harness.conform.protocol.program import Limits
-from harness.conform.protocol.script import Life, Script, load_script, save_script
+from harness.conform.protocol.script import Life, Script
 from harness.conform.protocol.script_drawing import ScriptSettings, draw_script
 from harness.conform.protocol.shrinking import RUNS_MAX, shrink
-from harness.system.choices import fresh_seed
 from harness.system.clock import monotonic_us
-from harness.system.errors import Exit, FloodmarkError, NothingRan
+from harness.system.errors import NothingRan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +40,6 @@ class DifferentialResult:
     looked_closer: int
     coverage: Coverage
     differences: tuple[DifferingScript, ...]
-
-    @property
-    def scripts_per_s(self) -> float:
-        """The rate, including the time for shrinking."""
-        return self.scripts / self.seconds if self.seconds else 0.0
 
 
 def compare_systems(
@@ -107,90 +92,6 @@ def common_settings(twins: Twins, *, mode: str, profile: str) -> ScriptSettings:
             fix=f"choose from what both support: {', '.join(sorted(abilities)) or 'nothing'}",
         )
     return ScriptSettings(modes=modes, profile=profile, abilities=abilities)
-
-
-def replay(twins: Twins, path: Path) -> DifferingScript | None:
-    """Run a saved script again; returns the difference if it still shows one."""
-    return run_lockstep(twins, load_script(path))
-
-
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--left", required=True, help="The first system: a command line.")
-@click.option("--right", required=True, help="The second system: a command line.")
-@click.option("--scripts", type=click.IntRange(min=1), default=1_000, show_default=True, help="How many.")
-@click.option("--seed", type=int, default=None, help="Of all choices; a fresh one if not given.")
-@click.option("--first", type=click.IntRange(min=0), default=0, help="The number of the first script.")
-@click.option(
-    "--mode", type=click.Choice(["ordered", "unordered", "keyed", "both"]), default="both", show_default=True
-)
-@click.option("--profile", type=click.Choice(["flink", "strict"]), default="flink", show_default=True)
-@click.option(
-    "--differences", type=click.IntRange(min=1), default=1, show_default=True, help="Stop after so many."
-)
-@click.option(
-    "--save", type=click.Path(path_type=Path, file_okay=False), help="Folder for shrunk differences."
-)
-@click.option("--replay", "again", type=click.Path(path_type=Path, exists=True), help="Run one saved script.")
-def differential(
-    left: str,
-    right: str,
-    scripts: int,
-    seed: int | None,
-    first: int,
-    mode: str,
-    profile: str,
-    differences: int,
-    save: Path | None,
-    again: Path | None,
-) -> None:
-    """Compare two systems under test on random scripts. Exit code: 0 no difference, 1 a difference."""
-    seed = fresh_seed() if seed is None else seed
-    click.echo(f"seed {seed} (scripts {first} to {first + scripts - 1}, mode {mode}, profile {profile})")
-    found: tuple[DifferingScript, ...] = ()
-    with Twins(shlex.split(left), shlex.split(right), limits=Limits()) as twins:
-        if again is not None:
-            shown = replay(twins, again)
-            found = (shown,) if shown else ()
-        else:
-            settings = common_settings(twins, mode=mode, profile=profile)
-            outcome = compare_systems(
-                twins, seed=seed, first=first, scripts=scripts, settings=settings, differences_max=differences
-            )
-            for line in outcome.coverage.lines():
-                click.echo(line)
-            click.echo(
-                f"{outcome.scripts} scripts, {outcome.commands} commands in {outcome.seconds:.1f} s: "
-                f"{outcome.scripts_per_s:.0f} scripts/s; {outcome.looked_closer} run again in lockstep;  "
-                f"{len(outcome.differences)} differences"
-            )
-            found = outcome.differences
-    _print(found, save=None if again else save)
-    sys.exit(Exit.VIOLATION if found else Exit.HOLD)
-
-
-def _print(differences: Sequence[DifferingScript], *, save: Path | None) -> None:
-    for number, one in enumerate(differences, 1):
-        click.echo(f"\n{report(one)}")
-        if save is not None:
-            save.mkdir(parents=True, exist_ok=True)
-            path = save / f"difference-{number}.json"
-            save_script(path, one.script)
-            click.echo(f"saved as {path}")
-
-
-def _main() -> int:
-    """Run the command line; returns the documented exit code."""
-    try:
-        differential.main(standalone_mode=False)
-    except FloodmarkError as error:
-        click.echo(f"differential: {error}", err=True)
-        return error.exit_code
-    except click.ClickException as mistake:
-        mistake.show()
-        return Exit.USAGE
-    except (KeyboardInterrupt, click.Abort):
-        return Exit.INTERRUPTED
-    return Exit.HOLD  # after `--help`; a comparison exits by itself
 
 
 BATCH_COMMANDS = 1_500
@@ -383,7 +284,3 @@ def _exchanges(job: _Job, count: int) -> list[ComparedCommand]:
         ComparedCommand(life=job.place, left_command=ours[0], right_command=theirs[0], left=left, right=right)
         for (ours, theirs, left, right), _ in zip(rows, range(count), strict=False)
     ]
-
-
-if __name__ == "__main__":
-    sys.exit(_main())

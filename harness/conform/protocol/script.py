@@ -9,16 +9,14 @@ numbers, so that instants and limits often coincide.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 
 from harness.conform.protocol.driver import Command
 from harness.system.choices import Choices
-from harness.system.errors import UsageError
 
 FORMAT = "floodmark-script-1"
 MODES = ("ordered", "unordered", "keyed")
@@ -38,15 +36,6 @@ class CallName:
     value: bytes
     attempt: int
     nth: int
-
-    def as_json(self) -> dict[str, Any]:
-        """The form in a saved script."""
-        return {"value": json.loads(self.value), "attempt": self.attempt, "nth": self.nth}
-
-    @classmethod
-    def of(cls, call: Mapping[str, Any]) -> Self:
-        """The inverse of `as_json`."""
-        return cls(value=value_key(call["value"]), attempt=call["attempt"], nth=call["nth"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +68,7 @@ class Script:
 
 
 def script_json(script: Script) -> Mapping[str, Any]:
-    """The script as JSON that `load_script` reads."""
+    """The script as JSON that `tools.trials.differential` reads."""
     lives = [
         {
             "config": life.config,
@@ -92,41 +81,14 @@ def script_json(script: Script) -> Mapping[str, Any]:
     return {"format": FORMAT, "name": script.name, "lives": lives}
 
 
-def save_script(path: Path, script: Script) -> None:
-    """Write it for `load_script`."""
-    path.write_text(json.dumps(script_json(script), indent=1) + "\n")
-
-
-def load_script(path: Path) -> Script:
-    """Read a saved script."""
-    try:
-        saved = json.loads(path.read_text())
-        assert saved["format"] == FORMAT, f"its format is {saved['format']!r}, not {FORMAT!r}"
-        return Script(name=saved["name"], lives=tuple(_life(life) for life in saved["lives"]))
-    except (AssertionError, OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(
-            f"{path} is not a saved script: {error!r}", fix="name a file that the differential wrote"
-        ) from error
-
-
-def _life(saved: Mapping[str, Any]) -> Life:
-    commands: Sequence[Command] = saved["commands"]
-    return Life(
-        config=saved["config"],
-        now=saved["now"],
-        restore=saved["restore"],
-        commands=tuple(_named(command) for command in commands),
-    )
-
-
 def _portable(command: Command) -> Command:
     call = command.get("call")
-    return {**command, "call": call.as_json()} if isinstance(call, CallName) else command
-
-
-def _named(command: Command) -> Command:
-    call = command.get("call")
-    return {**command, "call": CallName.of(call)} if isinstance(call, dict) else command
+    if not isinstance(call, CallName):
+        return command
+    return {
+        **command,
+        "call": {"value": json.loads(call.value), "attempt": call.attempt, "nth": call.nth},
+    }
 
 
 _FRESH = 1 << 120

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.conform.certifying import Certification, PlannedRun, certified
-from harness.conform.subjects import operator_subject
+from harness.conform.profiles import operator_subject
 from harness.engine.level import Observer, Stop
 from harness.engine.open_levels import StagePlan
 from harness.levels import level_named

@@ -11,8 +11,14 @@ import pytest
 import harness
 from harness.conform.certifying import word_of_second_judge
 from harness.conform.conclusion import concluded, rows_of, silences
-from harness.conform.profiles import PROFILES, families_of, profile_named
-from harness.conform.subjects import fitting_profile, job_subject, python_subject
+from harness.conform.profiles import (
+    PROFILES,
+    families_of,
+    fitting_profile,
+    job_subject,
+    profile_named,
+    python_subject,
+)
 from harness.conform.tests.small import make_certificate, small_certification
 from harness.engine.level import Stop
 from harness.levels.job.job_scenarios import apply_job_settings, job_catalogue, load_jobs

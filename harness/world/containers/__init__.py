@@ -40,7 +40,6 @@ def find_engine(settings: WorldSettings) -> Engine:
 
 def sweep_run(run_id: str) -> list[str]:
     """Remove the containers and networks of one run; a `harness.world.ledger.EngineSweep`."""
-    from harness.world.containers.engine import connect  # noqa: PLC0415
-    from harness.world.containers.sweep import sweep_run as sweep  # noqa: PLC0415
+    from harness.world.containers import engine  # noqa: PLC0415
 
-    return sweep(connect(), run_id)
+    return engine.sweep_run(engine.connect(), run_id)

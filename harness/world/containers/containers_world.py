@@ -30,15 +30,12 @@ from harness.world.containers.container_server import (
     containers_server_lacks,
     make_small_volume,
 )
-from harness.world.containers.engine import Engine, Images, brief
-from harness.world.containers.sweep import labels_of_run, sweep_run
+from harness.world.containers.engine import Engine, Images, brief, labels_of_run, sweep_run
 from harness.world.ledger import LOOPBACK, Ledger, reserve_port
-from harness.world.mysql_server import REPLICA, REPLICA_ID, app_grants, server_options
-from harness.world.proof import ask, proof_of
+from harness.world.mysql_server import REDO_BYTES, REPLICA, REPLICA_ID, app_grants, server_options
 from harness.world.proxy_program import proxy_lacks, start_own_proxy
-from harness.world.server import Server
+from harness.world.server import Server, ask, proof_of
 from harness.world.server_pair import PROBE, REPLICA_LINK, PairedServer, ServerPair
-from harness.world.server_place import REDO_BYTES
 from harness.world.toxiproxy import Toxiproxy
 from harness.world.world import DATABASE, LINKS, Address, Credentials, World
 

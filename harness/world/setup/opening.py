@@ -71,7 +71,7 @@ def open_world(
             case (engine, images):
                 assert keeps_in is None, "the data of a container go with it"
                 from harness.world.containers.containers_world import open_containers_world  # noqa: PLC0415
-                from harness.world.containers.sweep import sweep_dead_owners  # noqa: PLC0415
+                from harness.world.containers.engine import sweep_dead_owners  # noqa: PLC0415
 
                 for left in sweep_dead_owners(
                     engine

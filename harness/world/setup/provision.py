@@ -23,9 +23,9 @@ from harness.system.errors import WorldError
 from harness.world.containers import sweep_run
 from harness.world.kafka.broker import find_java_for_kafka, install_kafka, kafka_folder
 from harness.world.ledger import Ledger, open_ledger, reap
+from harness.world.mysql_server import prepared_data_folder, prepared_name
 from harness.world.proxy_program import build_proxy_program, built_proxy_program, find_proxy_program
 from harness.world.server_clock import find_clock_library
-from harness.world.server_place import prepared_data_folder, prepared_name
 from harness.world.server_program import MANIFEST, NAMES, ServerProgram, find_server, unpacked_program
 from harness.world.settings import WorldSettings
 

@@ -12,7 +12,7 @@ from harness.system.clock import Deadline, wait_until
 from harness.tests.real_world import require_world
 from harness.world.containers import find_engine, sweep_run
 from harness.world.ledger import reap
-from harness.world.server_place import no_small_disk
+from harness.world.mysql_server import no_small_disk
 from harness.world.settings import WorldSettings
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]

@@ -18,7 +18,7 @@ from harness.system.clock import Deadline, wait_until
 from harness.system.process_identity import ProcessIdentity, is_alive, this_owner
 from harness.world import containers
 from harness.world.ledger import dead_runs, reap
-from harness.world.proof import ask
+from harness.world.server import ask
 from harness.world.settings import WorldSettings
 from harness.world.setup.opening import open_world
 

@@ -16,7 +16,7 @@ from harness.system.errors import WorldError
 from harness.system.process_identity import identify
 from harness.world import server_clock
 from harness.world.ledger import Ledger, dead_runs, open_ledger, reap, reserve_port
-from harness.world.server_place import mount_small_disk, no_small_disk
+from harness.world.mysql_server import mount_small_disk, no_small_disk
 from harness.world.settings import Places
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from harness.system.errors import UsageError, WorldError
 from harness.world import containers, server_program
+from harness.world.mysql_server import copy_data_folder, local_server_lacks, prepared_name
 from harness.world.proxy_program import find_proxy_program
-from harness.world.server_place import copy_data_folder, local_server_lacks, prepared_name
 from harness.world.server_program import MANIFEST, find_server
 from harness.world.settings import Places, WorldSettings
 from harness.world.setup.opening import choose_world
@@ -135,7 +135,7 @@ def test_what_a_local_server_lacks_depends_on_its_flavour_and_on_what_setup_got(
     bare: WorldSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, lacks: set[str]
 ) -> None:
     monkeypatch.setattr("harness.world.server_clock.SYSTEM_FOLDERS", ())
-    monkeypatch.setattr("harness.world.server_place.no_small_disk", lambda: "")
+    monkeypatch.setattr("harness.world.mysql_server.no_small_disk", lambda: "")
     program(tmp_path, "mysqld", version)
 
     found = local_server_lacks(find_server(bare), settings=bare)

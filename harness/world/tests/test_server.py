@@ -14,8 +14,8 @@ import pytest
 from harness.system.clock import Deadline, wait_until
 from harness.system.errors import WorldError
 from harness.tests.real_world import require_world
-from harness.world.proof import ask, open_connection
-from harness.world.server_place import no_small_disk
+from harness.world.mysql_server import no_small_disk
+from harness.world.server import ask, open_connection
 from harness.world.settings import WorldSettings
 from harness.world.setup.opening import open_world
 from harness.world.world import DATABASE, World

@@ -9,8 +9,8 @@ import pytest
 from harness.database.probe import OF_PROBE, CommitProbe
 from harness.tests.real_world import real_world
 from harness.world.mysql_server import REPLICA
-from harness.world.proof import ask
 from harness.world.proxy_program import PACKETS
+from harness.world.server import ask
 from harness.world.server_pair import PROBE, ServerPair
 from harness.world.world import World
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.world.ledger import Ledger
-from harness.world.server_place import Ballast, mount_small_disk, no_small_disk
+from harness.world.mysql_server import Ballast, mount_small_disk, no_small_disk
 
 SIZE_BYTES = 1 << 20
 

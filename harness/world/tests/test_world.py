@@ -14,7 +14,7 @@ import pytest
 from harness.faults.real.fault_site import ToxicRequest
 from harness.system.clock import Deadline, monotonic_us, wait_until
 from harness.system.errors import WorldError
-from harness.world.proof import ask, open_connection
+from harness.world.server import ask, open_connection
 from harness.world.toxiproxy import Toxiproxy
 from harness.world.world import DATABASE, LINKS, World
 

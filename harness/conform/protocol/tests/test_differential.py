@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
-from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from harness.conform.protocol.comparison import MismatchKind, report
-from harness.conform.protocol.coverage import SIGHTS
-from harness.conform.protocol.differential import common_settings, compare_systems, differential
+from harness.conform.protocol.differential import common_settings, compare_systems
 from harness.conform.protocol.driver import Twins
 from harness.conform.protocol.program import Limits
 from harness.conform.protocol.tests import fake_operator
 from harness.conform.protocol.tests.fake_operator import DEFECTS, HABITS
-from harness.system.errors import Exit, NothingRan
+from harness.system.errors import NothingRan
 from tools.cases import in_sweep_after
 
 LIMITS = Limits(answer_s=20.0)
@@ -85,23 +81,3 @@ def test_a_difference_that_does_not_show_again_is_told_as_such() -> None:
 def test_systems_that_share_no_claim_are_not_compared() -> None:
     with Twins(fake(), fake(), limits=LIMITS) as twins, pytest.raises(NothingRan, match="fake and fake"):
         common_settings(twins, mode="both", profile="flink")
-
-
-def test_the_command_prints_the_seed_first_and_saves_what_can_be_replayed(tmp_path: Path) -> None:
-    left, right = (shlex.join(fake(plant)) for plant in ("", "forgets the timestamp"))
-    systems = ["--left", left, "--right", right, "--profile", "strict"]
-
-    ran = CliRunner().invoke(
-        differential, [*systems, "--scripts", "50", "--seed", "4", "--save", str(tmp_path)]
-    )
-    saved = tmp_path / "difference-1.json"
-    again = CliRunner().invoke(differential, [*systems, "--replay", str(saved)])
-    alike = CliRunner().invoke(
-        differential, ["--left", left, *systems[2:], "--right", left, "--replay", str(saved)]
-    )
-
-    assert (ran.exit_code, again.exit_code, alike.exit_code) == (Exit.VIOLATION, Exit.VIOLATION, Exit.HOLD)
-    assert ran.stdout.startswith("seed 4 ")
-    assert all(sight in ran.stdout for sight in SIGHTS)
-    assert "scripts/s" in ran.stdout
-    assert MismatchKind.OUTPUTS in again.stdout

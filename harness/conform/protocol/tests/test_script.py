@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
-from pathlib import Path
-
-import pytest
 
 from harness.conform.protocol.script import (
-    CallName,
     ChoiceStream,
-    Life,
-    Script,
-    load_script,
-    save_script,
     value_key,
 )
 from harness.conform.protocol.script_drawing import FLAWED, ScriptSettings, draw_script
 from harness.system.choices import Choices
-from harness.system.errors import UsageError
 
 SETTINGS = ScriptSettings(
     modes=("ordered", "unordered"),
@@ -81,29 +71,6 @@ def test_every_value_of_a_script_is_another_one() -> None:
         values = [value_key(command["value"]) for command in told if command["cmd"] == "element"]
 
         assert len(set(values)) == len(values)
-
-
-def test_a_saved_script_is_read_back(tmp_path: Path) -> None:
-    name = CallName(value=value_key({"n": 1.5}), attempt=2, nth=1)
-    commands = (
-        {"cmd": "complete", "call": name, "results": []},
-        {"cmd": "complete", "call": 3, "results": [1]},
-    )
-    life = Life(config={"mode": "ordered"}, now=-3, restore=7, commands=commands)
-    script = Script(name="by hand", lives=(life, Life(config={})))
-
-    save_script(tmp_path / "saved.json", script)
-
-    assert load_script(tmp_path / "saved.json") == script
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{}", json.dumps({"format": "another", "name": "", "lives": []})])
-def test_what_is_no_saved_script_is_refused_by_name(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "wrong.json"
-    path.write_text(text)
-
-    with pytest.raises(UsageError, match="wrong.json is not a saved script"):
-        load_script(path)
 
 
 def test_a_value_is_known_by_its_json() -> None:

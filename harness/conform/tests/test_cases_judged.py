@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.conform import conversations_judged
+from harness.conform import cases_judged
 from harness.conform.case import CaseOutcome, ConformCase
-from harness.conform.conversations_judged import BREACHES_MAX, judge_conversations
-from harness.conform.operator_judged import Asked, judge_operator
+from harness.conform.cases_judged import BREACHES_MAX, Asked, judge_conversations
+from harness.conform.operator_judged import judge_operator
 from harness.conform.protocol.conversation_file import catalogue
 from harness.conform.protocol.driver import ProgramDriver
 from harness.conform.protocol.events import Hello
@@ -36,15 +36,14 @@ FEW = [file for file in catalogue() if file.name.startswith(("completion/", "ord
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few dozen conversations instead of all."""
-    monkeypatch.setattr(conversations_judged, "catalogue", lambda: FEW)
+    monkeypatch.setattr(cases_judged, "catalogue", lambda: FEW)
 
 
 def judged(argv: list[str]) -> list[ConformCase]:
     with ProgramDriver(argv, limits=LIMITS) as driver:
         hello = driver.greet()
-    return judge_conversations(
-        argv, hello=hello, asks="strict", yardstick="strict", limits=LIMITS, heard=lambda case: None
-    )
+    asked = Asked(label="it", argv=argv, seed=1, scripts=0, limits=LIMITS)
+    return judge_conversations(asked, hello=hello, heard=lambda case: None)
 
 
 @pytest.mark.real
@@ -70,7 +69,7 @@ def test_a_file_of_the_catalogue_that_is_wrong_sets_the_judges_at_odds(
 ) -> None:
     file = next(file for file in FEW if file.name == "order/ordered_output_is_input_order")
     wrong = replace(file, exchanges=[*file.exchanges[:-1], replace(file.exchanges[-1], answer=())])
-    monkeypatch.setattr(conversations_judged, "catalogue", lambda: [wrong])
+    monkeypatch.setattr(cases_judged, "catalogue", lambda: [wrong])
 
     (case,) = judged(serving_command("reference"))
 
@@ -118,14 +117,10 @@ def test_a_program_that_cannot_be_spoken_to_is_one_clear_line(argv: list[str], s
 def test_what_is_not_claimed_is_not_asked(tmp_path: Path) -> None:
     nothing = Hello(protocol=1, name="quiet", version="1", abilities=[])
 
-    cases = judge_conversations(
-        [str(tmp_path / "never-started")],
-        hello=nothing,
-        asks="flink",
-        yardstick="strict",
-        limits=LIMITS,
-        heard=lambda case: None,
-    )
+    argv = [str(tmp_path / "never-started")]
+    asked = Asked(label="it", argv=argv, asks="flink", seed=1, scripts=0, limits=LIMITS)
+
+    cases = judge_conversations(asked, hello=nothing, heard=lambda case: None)
 
     assert {case.outcome for case in cases} == {CaseOutcome.NOT_CLAIMED}
     assert all("flink-profile" in case.why for case in cases)

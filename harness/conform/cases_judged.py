@@ -1,25 +1,29 @@
-"""Speaks every conversation of the catalogue with one program, and judges each answer.
+"""Judges one program over the protocol: speaks every conversation of the catalogue with it, then runs random scripts.
 
 A conversation fails at the first answer that is not what its file says (up to the protocol's freedom, `Transcript`), or
 where the program breaks the protocol. A failed one is spoken once more to a fresh process, so that its lines can be
 pasted. The second judge never reads what the file expects: the reference gets the same commands, and the answers are
 compared by `harness.conform.protocol.comparison`, which shares no code with the first; where it cannot tell (a
-conversation that broke off, a held failure that each side may report later), it is silent. Invariant: the run ends,
-however the program behaves: after `BREACHES_MAX` breaches in a row the rest is not run.
+conversation that broke off, a held failure that each side may report later), it is silent. On random scripts the
+reference answers as the yardstick says, whatever profile the program is asked for; each mode is a case, with the first
+differences shrunk, and named where one quirk of Flink explains them. Invariant: the run ends, however the program
+behaves: after `BREACHES_MAX` breaches in a row the rest of the conversations is not run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import file_digest
 from pathlib import Path
 from typing import Final
 
 from harness.conform.case import CaseOutcome, ConformCase, Spoken
-from harness.conform.explained import systems_by_statement
 from harness.conform.protocol import comparison
-from harness.conform.protocol.comparison import MismatchKind, Moment, compare
+from harness.conform.protocol.comparison import DifferingScript, MismatchKind, Moment, compare, report, said
 from harness.conform.protocol.conversation import ConversationPhase
 from harness.conform.protocol.conversation_file import (
     HELLO,
@@ -29,14 +33,36 @@ from harness.conform.protocol.conversation_file import (
     Transcript,
     catalogue,
 )
-from harness.conform.protocol.driver import ProgramDriver, command_in
+from harness.conform.protocol.coverage import SIGHTS
+from harness.conform.protocol.differential import common_settings, compare_systems
+from harness.conform.protocol.driver import ProgramDriver, Twins, command_in, command_line
 from harness.conform.protocol.events import Event, Hello, ProtocolBreach, read_event
 from harness.conform.protocol.program import Limits
-from harness.conform.script_difference import STRICT, serving_command
+from harness.conform.protocol.script import MODES, script_json
+from harness.conform.protocol.script_drawing import draw_script
+from harness.conform.protocol.shrinking import shrink
+from harness.conform.script_difference import STRICT, explaining_quirks, serving_command, systems_by_statement
 from harness.scenario.certificate import Agreement
 
 BREACHES_MAX: Final = 3
 """After so many conversations in a row that broke off, the rest is not run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is judged, and by what."""
+
+    label: str
+    argv: Sequence[str]
+    asks: str = "strict"
+    """The profile that the program is asked to serve."""
+    yardstick: str = "strict"
+    """The profile that it is judged by."""
+    seed: int
+    scripts: int
+    limits: Limits
+    beside: str | None = None
+    """The name by which `--beside` knows it; None: the command line has its command."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,16 +111,12 @@ class Speaker:
 
 
 def judge_conversations(
-    argv: Sequence[str],
-    *,
-    hello: Hello,
-    asks: str,
-    yardstick: str,
-    limits: Limits,
-    heard: Callable[[ConformCase], None],
+    asked: Asked, *, hello: Hello, heard: Callable[[ConformCase], None]
 ) -> list[ConformCase]:
-    """All cases of a profile of the catalogue (`yardstick`); the program is asked to serve profile `asks`."""
-    speaker, quirks = Speaker(argv, limits=limits), _Quirks(yardstick=yardstick, limits=limits)
+    """All cases of a profile of the catalogue, the yardstick."""
+    asks, yardstick = asked.asks, asked.yardstick
+    speaker = Speaker(asked.argv, limits=asked.limits)
+    quirks = _Quirks(yardstick=yardstick, limits=asked.limits)
     second = Speaker(reference_command(asks=asks, yardstick=yardstick), limits=Limits())
     cases: list[ConformCase] = []
     in_a_row = 0
@@ -309,3 +331,116 @@ def _events(answer: Sequence[str]) -> list[Event]:
     """Without `hello`, in which each program names itself."""
     events = [read_event(line.encode()) for line in answer]
     return [event for event in events if type(event) is not Hello]
+
+
+RANDOM_SCRIPTS: Final = "random scripts"
+"""The group of the cases."""
+DIFFERENCES_MAX: Final = 3
+"""So many differences of a mode are shrunk and told."""
+SHRINKING_RUNS: Final = 300
+SHRINKING_RUNS_OF_BREACHES: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptsJudged:
+    """The cases, and what the scripts that ran have covered."""
+
+    cases: Sequence[ConformCase]
+    coverage: Mapping[str, int]
+    """How often each situation of `harness.conform.protocol.coverage` occurred, zeros included."""
+    scripts: int
+    commands: int
+    digest: str
+    """The digest of the scripts that were drawn."""
+
+
+def judge_scripts(asked: Asked, *, hello: Hello, heard: Callable[[ConformCase], None]) -> ScriptsJudged:
+    """Run the scripts of each mode; a script of seed N is the same everywhere."""
+    reference = reference_command(asks=asked.asks, yardstick=asked.yardstick)
+    counts: Counter[str] = Counter()
+    digest = hashlib.sha256()
+    cases: list[ConformCase] = []
+    ran = commands = 0
+    for mode in MODES:
+        found = [_whole_mode(mode, CaseOutcome.NOT_CLAIMED, why=f"needs {mode}")]
+        if mode in hello.abilities:
+            with Twins(reference, asked.argv, limits=asked.limits) as twins:
+                settings = common_settings(twins, mode=mode, profile=asked.asks)
+                compared = compare_systems(
+                    twins,
+                    seed=asked.seed,
+                    scripts=asked.scripts,
+                    settings=settings,
+                    differences_max=DIFFERENCES_MAX,
+                    shrink_runs=0,
+                )
+                differences = [
+                    shrink(twins, one, runs_max=_shrinking_runs(one)) for one in compared.differences
+                ]
+            for number in range(compared.scripts):
+                drawn = draw_script(asked.seed, number, settings=settings)
+                digest.update(json.dumps(script_json(drawn), sort_keys=True).encode())
+            counts.update(compared.coverage.counts)
+            ran, commands = ran + compared.scripts, commands + compared.commands
+            found = _cases(mode, differences, asked) or [_whole_mode(mode, CaseOutcome.PASS)]
+        cases.extend(found)
+        for case in found:
+            heard(case)
+    return ScriptsJudged(
+        cases=cases,
+        coverage={sight: counts[sight] for sight in SIGHTS},
+        scripts=ran,
+        commands=commands,
+        digest=digest.hexdigest(),
+    )
+
+
+def _whole_mode(mode: str, outcome: CaseOutcome, *, why: str = "") -> ConformCase:
+    return ConformCase(name=f"{RANDOM_SCRIPTS}/{mode}", claim=_claim(mode), outcome=outcome, why=why)
+
+
+def _claim(mode: str) -> str:
+    return f"On random scripts of mode {mode} it answers as the reference does."
+
+
+def _shrinking_runs(found: DifferingScript) -> int:
+    """A breach costs two new processes a run, and a hang its whole limit."""
+    if found.mismatch.kind is not MismatchKind.RIGHT_BREACH:
+        return SHRINKING_RUNS
+    return 0 if "gave no answer" in found.mismatch.detail else SHRINKING_RUNS_OF_BREACHES
+
+
+def _cases(mode: str, differences: Sequence[DifferingScript], asked: Asked) -> list[ConformCase]:
+    """One case for each difference; those that one quirk explains are told once."""
+    unanswered = {MismatchKind.LEFT_BREACH, MismatchKind.RIGHT_BREACH, MismatchKind.ONCE}
+    named = [one for one in differences if one.exchanges and one.mismatch.kind not in unanswered]
+    scripts, systems = [one.script for one in named], systems_by_statement(asked.yardstick)
+    quirks = explaining_quirks(scripts, asked.argv, limits=asked.limits, systems=systems)
+    cases: list[ConformCase] = []
+    for number, one in enumerate(differences, 1):
+        known = next((quirk for of, quirk in zip(named, quirks, strict=True) if of is one), "")
+        if known and any(case.known == known for case in cases):
+            continue
+        kind = one.mismatch.kind
+        told = [command_line(exchange.right_command).decode().strip() for exchange in one.exchanges]
+        lines = [HELLO, *told]
+        last = one.exchanges[-1] if one.exchanges else None
+        cases.append(
+            ConformCase(
+                name=f"{RANDOM_SCRIPTS}/{mode}" + (f" {number}" if len(differences) > 1 else ""),
+                claim=_claim(mode),
+                outcome=CaseOutcome.FAIL,
+                why=f"{kind} ({one.script.name}): {one.mismatch.detail}",
+                expected=_lines(last.left) if last else (),
+                came=_lines(last.right) if last else (),
+                spoken=spoken_alone(asked.argv, lines, limits=asked.limits)
+                if last
+                else [Spoken(told=report(one))],
+                known=known,
+            )
+        )
+    return cases
+
+
+def _lines(events: Sequence[Event]) -> list[str]:
+    return [said(event) for event in events]

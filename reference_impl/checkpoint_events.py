@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
-from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeGuard, TypeVar
 
 from msgspec import Struct, structs
 
@@ -170,7 +170,6 @@ def _has(kind: Any, ability: Any) -> bool:
     return all(hasattr(kind, name) for name in vars(ability) if not name.startswith("_"))
 
 
-@runtime_checkable
 class HearsOfComplete(Protocol):
     """One method of `CheckpointListener`; the other is optional, as Flink's has an empty default."""
 
@@ -178,7 +177,6 @@ class HearsOfComplete(Protocol):
         """The checkpoint and all older ones are durable; an exception fails the task (C15)."""
 
 
-@runtime_checkable
 class HearsOfAborted(Protocol):
     """The other method of `CheckpointListener`."""
 
@@ -186,7 +184,6 @@ class HearsOfAborted(Protocol):
         """The checkpoint will never complete; what was kept only for it may be discarded."""
 
 
-@runtime_checkable
 class CheckpointListener(HearsOfComplete, HearsOfAborted, Protocol):
     """An operator, function or sink that is notified when a checkpoint has completed or was aborted.
 

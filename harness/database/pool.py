@@ -236,7 +236,11 @@ class ConnectionPool:
 
     async def lend(self, limit: asyncio.Timeout) -> Any:
         """For `_Lease`: wait for a slot, then get a connection within `limit`. Raises like `fetch_all`."""
-        await self._take_slot()
+        self.calm_asked += self._is_calm
+        if self._slots.locked():
+            await self._wait_for_slot()
+        else:
+            await self._slots.acquire()  # at once
         await limit.__aenter__()
         try:
             return self._idle() or await self._connect()
@@ -263,11 +267,7 @@ class ConnectionPool:
         if isinstance(error, Exception) and isinstance(error, self.errors):
             self._raise(error)
 
-    async def _take_slot(self) -> None:
-        self.calm_asked += self._is_calm
-        if not self._slots.locked():
-            await self._slots.acquire()  # at once
-            return
+    async def _wait_for_slot(self) -> None:
         now_s = asyncio.get_running_loop().time
         began_s = now_s()
         self.waited += 1

@@ -194,7 +194,7 @@ class Transactions:
         Raises `SinkLost` after `SETTLE_S`, and an error of class FAIL at once.
         """
         deadline = Deadline(SETTLE_S, clock=self._clock)
-        backoff = Backoff(self._choices)
+        backoff: Backoff | None = None
         while True:
             try:
                 with self.open().cursor() as cursor:
@@ -204,6 +204,7 @@ class Transactions:
                 if deadline.passed:
                     message = f"{self._name} could not {what} within {SETTLE_S:.3g} s: {error}"
                     raise SinkLost(message) from error
+                backoff = backoff or Backoff(self._choices)
                 self._clock.pause(backoff.next_ms() / 1000)
 
     def once(self, work: Callable[[Any], _T]) -> _T | None:

@@ -156,12 +156,11 @@ class Schedule(Generic[A]):
 
         A fault that the attempt does to itself begins immediately, at that phase.
         """
-        now_us = self.place.now_us
         for planned in self._planned:
             fault = planned.fault
             if planned.first_us is not None or (phase is not None and phase != planned.phase):
                 continue
-            instant_us = due_us(planned.waits, moments, after_ms=planned.after_ms, now_us=now_us)
+            instant_us = due_us(planned.waits, moments, after_ms=planned.after_ms, now_us=self.place.now_us)
             if instant_us is None:
                 continue
             here = phase is not None and fault.attempts_own and fault.of_subtask in {None, subtask}

@@ -74,12 +74,11 @@ class SubtaskSource:
         """The barrier before every `checkpoint_every`-th position except the first; None: no barrier here."""
         if self._checkpoint_every is None:
             return None
-        number, rest = divmod(position - self._first, self._checkpoint_every)
-        return (
-            CheckpointBarrier(checkpoint_id=self._after + number)
-            if number and not rest and position < len(self._elements)
-            else None
-        )
+        passed = position - self._first
+        number = passed // self._checkpoint_every
+        if not number or passed % self._checkpoint_every or position >= len(self._elements):
+            return None
+        return CheckpointBarrier(checkpoint_id=self._after + number)
 
     def due_ms(self, position: int) -> int:
         """When `position` is due, on the monotonic clock; after the last element immediately."""

@@ -74,10 +74,14 @@ class OperatorSnapshotFutures:
 
     def finalize(self) -> OperatorSubtaskState:
         """Run all asynchronous parts that have not run. Raises the error of the first that fails (C9)."""
-        futures = {name: getattr(self, name) for name in _NAMES}
-        return OperatorSubtaskState(
-            **{name: _outcome(future) for name, future in futures.items() if future is not None}
-        )
+        parts: dict[str, Any] = {}
+        for name in _NAMES:
+            future: SnapshotFuture[Any] | Future[Any] | None = getattr(self, name)
+            if isinstance(future, SnapshotFuture):
+                future.run()
+            if future is not None:
+                parts[name] = future.result()
+        return OperatorSubtaskState(**parts)
 
     def cancel(self) -> None:
         """Cancel what has not ended, and discard each result that exists, once."""
@@ -100,12 +104,6 @@ def _written(future: SnapshotFuture[Any] | Future[Any]) -> Any:
         return future.written
     if not future.done() or future.cancelled() or future.exception() is not None:
         return None
-    return future.result()
-
-
-def _outcome(future: SnapshotFuture[Any] | Future[Any]) -> Any:
-    if isinstance(future, SnapshotFuture):
-        future.run()
     return future.result()
 
 

@@ -11,7 +11,7 @@ Flink hands in null, and the coordinator does not learn of the end.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from reference_impl.checkpoint_events import CheckpointException, CheckpointMetaData, CheckpointMetrics
@@ -47,8 +47,7 @@ class OperatorSubtaskState:
     @property
     def handles(self) -> Mapping[str, Any]:
         """The handles that are not None, by field name."""
-        named = ((each.name, getattr(self, each.name)) for each in fields(self))
-        return {name: handle for name, handle in named if handle is not None}
+        return {name: handle for name in self.__slots__ if (handle := getattr(self, name)) is not None}
 
     def discard_state(self) -> None:
         """Delete the state of handles that refer to some."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from reference_impl.checkpoint_events import HearsOfAborted, HearsOfComplete, can
 from reference_impl.checkpoints.state_handler import (
@@ -27,7 +27,6 @@ from reference_impl.task.stream_operator import Closing, Finishing, InitializesS
 _LEGACY_STATE = "_default_"
 
 
-@runtime_checkable
 class CheckpointedFunction(Protocol):
     """A function with operator state."""
 
@@ -38,7 +37,6 @@ class CheckpointedFunction(Protocol):
         """Called in the synchronous part of each checkpoint: update the states."""
 
 
-@runtime_checkable
 class ListCheckpointed(Protocol):
     """The legacy form: the function returns its state and gets it back."""
 
@@ -135,7 +133,7 @@ class StreamSink:
         self._state.initialize(context)
 
     def open(self) -> None:
-        if isinstance(self._function, Opening):
+        if can(self._function, Opening):
             self._function.open()
 
     def process(self, element: OperatorInput) -> None:
@@ -163,9 +161,9 @@ class StreamSink:
 
     def finish(self) -> None:
         """No record follows; a checkpoint may (C18)."""
-        if isinstance(self._function, Finishing):
+        if can(self._function, Finishing):
             self._function.finish()
 
     def close(self) -> None:
-        if isinstance(self._function, Closing):
+        if can(self._function, Closing):
             self._function.close()

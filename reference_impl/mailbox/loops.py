@@ -353,11 +353,6 @@ def call_at_ns(
     return loop.call_at(instant_ns / 1_000_000_000, callback)
 
 
-def now_ms(loop: asyncio.AbstractEventLoop) -> int:
-    """The loop's time in whole milliseconds."""
-    return clock_of(loop)() // NS_PER_MS
-
-
 def _cancel_leftovers(loop: asyncio.AbstractEventLoop, tasks: Collection[asyncio.Task[Any]]) -> None:
     if not tasks:
         return

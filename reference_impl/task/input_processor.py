@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
-from reference_impl.checkpoint_events import StopMode
+from reference_impl.checkpoint_events import StopMode, can
 from reference_impl.elements import OperatorInput, Watermark
 from reference_impl.mailbox.availability import AVAILABLE, Availability, DataInputStatus
 from reference_impl.task.operator_chain import OperatorChain
@@ -59,7 +59,6 @@ class KnowsWatermark(Protocol):
         """The last watermark that was emitted, or None."""
 
 
-@runtime_checkable
 class StoppableInput(Protocol):
     """A source that can be stopped before its data end (C17)."""
 
@@ -67,7 +66,6 @@ class StoppableInput(Protocol):
         """Return END_OF_DATA or STOPPED next, according to `mode`, then END_OF_INPUT."""
 
 
-@runtime_checkable
 class RecoverableInput(Protocol):
     """An input that reads restored in-flight data first."""
 
@@ -125,7 +123,7 @@ class StreamOneInputProcessor:
             if self._can_emit_batch is None:
                 return status
             status = self._emit_batch(self._can_emit_batch)
-        if status is DataInputStatus.END_OF_RECOVERY and isinstance(self._input, RecoverableInput):
+        if status is DataInputStatus.END_OF_RECOVERY and can(self._input, RecoverableInput):
             self._take(self._input.finish_recovery())
             return _MORE
         if status is DataInputStatus.END_OF_DATA:
@@ -152,14 +150,14 @@ class StreamOneInputProcessor:
         self._has_ended_event_time = True
 
     def stop(self, mode: StopMode) -> bool:
-        if isinstance(self._input, StoppableInput):
+        if can(self._input, StoppableInput):
             self._input.stop(mode)
         return self.is_stoppable
 
     @property
     def is_stoppable(self) -> bool:
         """Whether the input is a source that can be stopped."""
-        return isinstance(self._input, StoppableInput)
+        return can(self._input, StoppableInput)
 
 
 class StreamMultipleInputProcessor:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from reference_impl.checkpoint_events import CheckpointBarrier
 from reference_impl.elements import EndOfInput, OperatorInput, StreamElement
 from reference_impl.mailbox.availability import AVAILABLE, Availability, DataInputStatus
-from reference_impl.mailbox.loops import now_ms
+from reference_impl.mailbox.loops import NS_PER_MS, clock_of
 from reference_impl.mailbox.timers import Timers
 from reference_impl.task.input_processor import MAX_WATERMARK, StreamTaskNetworkOutput
 
@@ -60,13 +60,13 @@ class DueTime:
     """Waits until an element is due. Mutable: `is_available` ends at that time."""
 
     def __init__(self, *, loop: asyncio.AbstractEventLoop, timers: Timers) -> None:
-        self._loop = loop
+        self._now_ns = clock_of(loop)
         self._timers = timers
         self.is_available = AVAILABLE
 
     def has_come(self, due_ms: int) -> bool:
         """Whether `due_ms` has come; if not, a timer ends `is_available` at that time."""
-        wait_ms = due_ms - now_ms(self._loop)
+        wait_ms = due_ms - self._now_ns() // NS_PER_MS
         if wait_ms <= 0:
             return True
         if self.is_available:

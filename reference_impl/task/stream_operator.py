@@ -34,7 +34,6 @@ class StreamOperator(Protocol):
         """Process `element`: a record, watermark, watermark status, latency marker or record attributes."""
 
 
-@runtime_checkable
 class TwoInputStreamOperator(Protocol):
     """An operator with two inputs; it can only be the head of its chain."""
 
@@ -43,7 +42,6 @@ class TwoInputStreamOperator(Protocol):
     def process2(self, element: OperatorInput) -> None: ...
 
 
-@runtime_checkable
 class InitializesState(Protocol):
     """An operator with state, or one that needs to know whether it was restored (C45)."""
 
@@ -51,7 +49,6 @@ class InitializesState(Protocol):
         """Register states and read their restored content; called before `open`."""
 
 
-@runtime_checkable
 class Opening(Protocol):
     """An operator with work to do before its first element."""
 
@@ -59,7 +56,6 @@ class Opening(Protocol):
         """Called after the operators downstream were opened (M46)."""
 
 
-@runtime_checkable
 class BoundedOneInput(Protocol):
     """An operator that must know when its input ends."""
 
@@ -67,7 +63,6 @@ class BoundedOneInput(Protocol):
         """Emit what was held back for further input. Not called on a stop without drain (M44, M45)."""
 
 
-@runtime_checkable
 class BoundedMultiInput(Protocol):
     """An operator that must know when each of its inputs ends."""
 
@@ -91,7 +86,6 @@ class Closing(Protocol):
         """Release resources; nothing can be emitted. Called once, also after a failure."""
 
 
-@runtime_checkable
 class PreparesSnapshot(Protocol):
     """An operator with something to emit before a barrier."""
 
@@ -99,7 +93,6 @@ class PreparesSnapshot(Protocol):
         """Emit what is not to be in the snapshot (C3)."""
 
 
-@runtime_checkable
 class SnapshotsState(Protocol):
     """An operator that updates its state for each checkpoint."""
 
@@ -107,7 +100,6 @@ class SnapshotsState(Protocol):
         """Called in the synchronous part, before the backends' snapshots (C6)."""
 
 
-@runtime_checkable
 class WithRoom(Protocol):
     """An operator that can tell in advance whether it would have to wait."""
 
@@ -116,7 +108,6 @@ class WithRoom(Protocol):
         """Whether an element would be admitted at once (A33)."""
 
 
-@runtime_checkable
 class EmitsOnFinalCheckpoint(Protocol):
     """An operator that emits when notified of its last checkpoint, so the end of data must wait (FLINK-38614)."""
 

@@ -64,10 +64,6 @@ class Actor:
         self._forget()
         self._ended(self)
 
-    def begins(self, at_ms: int) -> None:
-        """Hub only: schedule the actor's first turn."""
-        self.due = self.hub.at(at_ms, self)
-
     @property
     def is_current(self) -> bool:
         return self.hub.current is self
@@ -174,7 +170,7 @@ class Hub:
         """Create an actor whose first turn is at `at_ms`."""
         actor = Actor(self, run, name=name, ended=ended)
         self._actors.append(actor)
-        actor.begins(at_ms)
+        actor.due = self.at(at_ms, actor)
         return actor
 
     def at(self, instant_ms: int, target: Actor | Callable[[], None]) -> Due:

@@ -240,7 +240,7 @@ class SimulatedLink:
                 return
             due_ms, limit_ms = flight.due_ms, flight.limit_ms
             if (
-                due_ms is not None
+                not flight.waits
                 and flight.doom is None
                 and flight.timer is None
                 and (limit_ms is None or due_ms <= now_ms + limit_ms)
@@ -262,7 +262,7 @@ class SimulatedLink:
             if flight.sql == QUERY and connection.session is not None and at_once:
                 self._serve(flight)  # before it arrives: the table does not change; saves an event
             else:
-                self.arrives(flight)
+                flight.arrival = hub.at(flight.arrive_ms, partial(self._arrive, flight))
         self.aim(flight)
 
     def arrives(self, flight: Flight) -> None:

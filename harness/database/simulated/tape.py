@@ -84,7 +84,7 @@ def untold(tape: Tape) -> int:
     for subtask, attempt, made, place in tape.made:
         for event in tape.events[passed:place]:
             if type(event) in _OF_JOURNALS:
-                of = event.s, event.a  # type: ignore[union-attr]
+                of: tuple[int, int] = event.s, event.a  # type: ignore[union-attr, assignment]
                 told[of] = told[of] + 1 if of in told else 1
         missing += abs(made - told.get((subtask, attempt), 0))
         passed = place
@@ -101,11 +101,7 @@ def _kept(value: Any) -> Any:
     if kind in _SCALARS:
         return value
     if kind is dict:
-        copy = value.copy()
-        for name, part in value.items():
-            if type(part) not in _SCALARS:
-                copy[name] = _kept(part)
-        return copy
+        return {name: part if type(part) in _SCALARS else _kept(part) for name, part in value.items()}
     if kind is list or kind is tuple:
         return [part if type(part) in _SCALARS else _kept(part) for part in value]
     return value

@@ -133,27 +133,27 @@ class Fault(Part):
     @property
     def on_link(self) -> Link | None:
         """Its field `link`; None: it has none."""
-        return getattr(self, "link", None)
+        return self.__dict__.get("link")
 
     @property
     def of_subtask(self) -> int | None:
         """Its field `subtask`; None: it has none."""
-        return getattr(self, "subtask", None)
+        return self.__dict__.get("subtask")
 
     @property
     def lasts_ms(self) -> int | None:
         """How long until it heals; None: until its evidence is found."""
-        return getattr(self, "lasts", None)
+        return self.__dict__.get("lasts")
 
     @property
     def comes(self) -> int:
         """How many times it begins in a run."""
-        return getattr(self, "repeat", None) or 1
+        return self.__dict__.get("repeat") or 1
 
     @property
     def every_ms(self) -> int:
         """Time from one beginning to the next; 0: it does not repeat."""
-        return getattr(self, "every", None) or 0
+        return self.__dict__.get("every") or 0
 
     @property
     def may_delay_commits(self) -> bool:

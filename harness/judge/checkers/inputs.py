@@ -70,9 +70,9 @@ class SubtaskInput:
                 self.inherited.add(element.id)
         for attempt in subtask.attempts.values():
             for event in attempt.events:
-                if isinstance(event, In):
+                if type(event) is In:
                     self._take(event)
-                elif isinstance(event, Wm):
+                elif type(event) is Wm:
                     self.watermarks.setdefault(event.pos, event)
         self.marks: list[int] = sorted(self.watermarks)
         self.positions_of: dict[W, list[int]] = {}

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from harness.database.simulated.hub import Actor
 from harness.database.simulated.link import Flight, SimulatedConnection, SimulatedLink
-from harness.database.simulated.replies import LOST_CONNECTION, Reply
+from harness.database.simulated.replies import LOST_CONNECTION
 from harness.levels.sim.subtask_loop import SubtaskLoop
 
 _CONNECT_MS: Final = 3_000
@@ -27,10 +27,6 @@ DATABASE: Final = "simulated"
 
 class SimulatedError(Exception):
     """An error of the simulated server, or a lost connection; the first argument is the error number."""
-
-
-def _raised(flight: Flight) -> SimulatedError:
-    return SimulatedError(flight.code, flight.message)
 
 
 # ---------------------------------------------------------------------------------------------- blocking
@@ -71,7 +67,7 @@ class SimulatedDriver:
         made = self._link.connect(is_automatic=False, is_root=self._is_root)
         connection = _BlockingConnection(self._client, made, limit_ms=round(statement_s * 1000))
         try:
-            connection.ask("", limit_ms=_CONNECT_MS)
+            connection.execute("", limit_ms=_CONNECT_MS)
         except BaseException:
             self.hang_up(connection)
             raise
@@ -83,7 +79,10 @@ class SimulatedDriver:
 
 
 class _BlockingConnection:
-    """A connection like PyMySQL's, with autocommit off. Mutable: closed when it is lost, as PyMySQL's is."""
+    """A connection like PyMySQL's, with autocommit off, and its own cursor, since one is in use at a time.
+
+    Mutable: holds the rows of its last statement; closed when it is lost, as PyMySQL's is.
+    """
 
     def __init__(self, client: BlockingClient, connection: SimulatedConnection, *, limit_ms: int) -> None:
         self._client = client
@@ -91,11 +90,13 @@ class _BlockingConnection:
         self._limit_ms = limit_ms
         self._flight: Flight | None = None
         self._is_automatic = False
+        self._rows: list[tuple[Any, ...]] = []
+        self._next = 0
         self.open = True
 
-    def ask(
+    def execute(
         self, sql: str, args: Sequence[Any] = (), *, many: bool = False, limit_ms: int | None = None
-    ) -> Reply | None:
+    ) -> None:
         """Suspends the actor until the reply has landed. Raises `SimulatedError`."""
         if not self.open:
             raise SimulatedError(_CLOSED, "the connection is closed")
@@ -119,22 +120,48 @@ class _BlockingConnection:
         client.catch_up()
         if flight.code is not None:
             self.open = connection.alive  # the flight may have ended the connection
-            raise _raised(flight)
-        return flight.reply
+            raise SimulatedError(flight.code, flight.message)
+        self._rows, self._next = ([] if flight.reply is None else flight.reply.rows or []), 0
 
-    def cursor(self) -> _BlockingCursor:
-        return _BlockingCursor(self)
+    def executemany(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Send all rows in one statement, as PyMySQL does for an INSERT."""
+        self.execute(sql, rows, many=True)
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        """The next row, or None."""
+        for row in self._rows[self._next :]:
+            self._next += 1
+            return row
+        return None
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """The rows not fetched yet."""
+        rows, self._next = self._rows[self._next :], len(self._rows)
+        return rows
+
+    def cursor(self) -> Self:
+        return self
+
+    @property
+    def connection(self) -> Self:
+        """As of a cursor."""
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
 
     def commit(self) -> None:
-        self.ask("COMMIT")
+        self.execute("COMMIT")
 
     def rollback(self) -> None:
-        self.ask("ROLLBACK")
+        self.execute("ROLLBACK")
 
     def autocommit(self, value: bool) -> None:  # noqa: FBT001 - PyMySQL's signature
         """One round trip if the setting changes, else none."""
         if value is not self._is_automatic:
-            self.ask(f"SET AUTOCOMMIT = {int(value)}")
+            self.execute(f"SET AUTOCOMMIT = {int(value)}")
             self._is_automatic = value
 
     def close(self) -> None:
@@ -144,41 +171,6 @@ class _BlockingConnection:
         if self._flight is not None and not self._flight.over:
             link.abandon(self._flight)
         link.close(self._connection)
-
-
-class _BlockingCursor(Struct, eq=False):
-    """A cursor like PyMySQL's. Mutable: holds the rows of its last statement."""
-
-    connection: _BlockingConnection
-    _rows: list[tuple[Any, ...]] = []
-    _next: int = 0
-
-    def execute(self, sql: str, args: Sequence[Any] = (), *, many: bool = False) -> None:
-        """Execute the statement. Raises `SimulatedError`."""
-        reply = self.connection.ask(sql, args, many=many)
-        self._rows, self._next = ([] if reply is None else reply.rows or []), 0
-
-    def executemany(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Send all rows in one statement, as PyMySQL does for an INSERT."""
-        self.execute(sql, rows, many=True)
-
-    def fetchone(self) -> tuple[Any, ...] | None:
-        """The next row, or None."""
-        if self._next >= len(self._rows):
-            return None
-        self._next += 1
-        return self._rows[self._next - 1]
-
-    def fetchall(self) -> list[tuple[Any, ...]]:
-        """The rows not fetched yet."""
-        rows, self._next = self._rows[self._next :], len(self._rows)
-        return rows
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._rows = []
 
 
 # ----------------------------------------------------------------------------------------------- awaited
@@ -257,7 +249,7 @@ class _AsyncConnection:
             self.hang_up()
             raise
         if flight.code is not None:
-            raise _raised(flight)
+            raise SimulatedError(flight.code, flight.message)
         return [] if flight.reply is None else flight.reply.rows or []
 
     def _send(self, connection: SimulatedConnection, sql: str, args: Sequence[Any]) -> None:
@@ -312,10 +304,10 @@ class _AsyncCursor(Struct, eq=False):
 
     async def fetchone(self) -> tuple[Any, ...] | None:
         """The next row, or None."""
-        if self._next >= len(self._rows):
-            return None
-        self._next += 1
-        return self._rows[self._next - 1]
+        for row in self._rows[self._next :]:
+            self._next += 1
+            return row
+        return None
 
     async def fetchall(self) -> list[tuple[Any, ...]]:
         """The rows not fetched yet."""

@@ -56,18 +56,16 @@ class _Acting:
     ended: bool = False
     """The fault is healed; its evidence may still grow."""
     is_told: bool = False
+    effective: bool = False
+    """Whether evidence was found."""
     settles: Due | None = None
-
-    @property
-    def effective(self) -> bool:
-        """Whether evidence was found."""
-        return self.noted.measured_us is not None
 
     def start(self) -> None:
         self.act.begins()
 
     def look(self) -> None:
-        if self.act.evidence() and self.noted.measured_us is None:
+        if self.act.evidence() and not self.effective:
+            self.effective = True
             self.noted.measured_us = self.run.hub.now_ms * 1000
 
     def end(self) -> None:

@@ -96,9 +96,7 @@ class SimulatedAttempt:
         self.catch_up()
 
     def catch_up(self) -> None:
-        """Set the loop's time to the hub's, after the actor waited outside of the loop."""
-        if self.loop is not None:
-            self.loop.catch_up()
+        """Called after the actor waited outside of the loop; `loop` replaces it by its own."""
 
     def cut(self) -> None:
         """Stop recording its events: it was killed."""
@@ -152,6 +150,7 @@ class SimulatedPlace:
         assert mine.recorder is not None, "an attempt has its journal before its loop"
         copy = None if run.modules is None else run.modules.copy()
         loop = mine.loop = SubtaskLoop(mine.actor, mine.recorder, modules=copy)
+        mine.catch_up = loop.catch_up  # type: ignore[method-assign]
         loop.catch_up()  # the function is loaded before the loop runs, with other attempts in between
         try:
             yield loop

@@ -58,4 +58,4 @@ def key_of(told: Any) -> Key:
 
 def told_key(key: Key) -> int | str | list[str | int]:
     """The key as a history and JSON hold it."""
-    return list(key) if type(key) is tuple else key
+    return list(key) if isinstance(key, tuple) else key

@@ -96,7 +96,8 @@ class LookupSource:
 
     def _draw(self, index: int, subtask: int, draw: Draw, skewed: Draw) -> tuple[Lookup, int | None]:
         workload = self._workload
-        key, service_ms = self._keys[draw.index(workload.keys)], draw.between(0, workload.service)
+        key = self._keys[int(draw.unit() * workload.keys)]
+        service_ms = int(draw.unit() * (workload.service + 1))
         if workload.skew and skewed.chance(workload.skew * 10):
             key = self._keys[0]
         lookup = Lookup(
@@ -121,7 +122,7 @@ class LookupSource:
 
     def _timestamp(self, index: int, draw: Draw) -> int | None:
         workload = self._workload
-        timestamp = index * _EVENT_STEP_MS + draw.between(0, _DISORDER_MS)
+        timestamp = index * _EVENT_STEP_MS + int(draw.unit() * (_DISORDER_MS + 1))
         has_none = workload.timestamps == "none" or (workload.timestamps == "some" and draw.chance(300))
         return None if has_none else timestamp
 

@@ -129,11 +129,11 @@ class Screen:
             self.account.suspect("V8")  # no version is announced, or the history would be irregular
 
     def _step(self, event: Event) -> None:
-        step = _OF_A_LIFE.get(type(event))
-        if step is None:
-            self._steps[type(event)](event)
+        kind = type(event)
+        if kind not in _OF_A_LIFE:
+            self._steps[kind](event)
         else:
-            step(self._life(event), event)  # type: ignore[arg-type]
+            _OF_A_LIFE[kind](self._life(event), event)  # type: ignore[arg-type]
 
     def finish(self) -> bool:
         """Apply the checks at the end of the history; returns whether the run finished normally."""

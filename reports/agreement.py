@@ -118,7 +118,7 @@ def _is_violated(outcome: RunOutcome) -> bool:
 
 
 def _was_good(run: CountedRun) -> bool:
-    return run.as_expected and not run.falls and (run.mutant is not None or run.outcome is Outcome.PASS)
+    return run.as_expected and not run.falls and (run.mutant is not None or run.verdict is Outcome.PASS)
 
 
 # ---------------------------------------------------------------------------------- what is said instead
@@ -151,7 +151,7 @@ def _rows(
 ) -> Iterator[tuple[str, str | None, int, str, bool]]:
     """Each run with its verdict and whether it went as expected."""
     for run in counted:
-        yield run.scenario, run.mutant, run.seed, str(run.outcome), _was_good(run)
+        yield run.scenario, run.mutant, run.seed, str(run.verdict), _was_good(run)
     for outcome in () if counted else outcomes:
         verdict = str(outcome.judgement.outcome)
         yield outcome.scenario, outcome.mutant, outcome.seed, verdict, _is_good(outcome)

@@ -58,7 +58,6 @@ class Banner:
 
 
 def banner_of(outcome: RunOutcome, view: HistoryView) -> Banner:
-    """The banner of one run."""
     broke = what_broke(outcome, view)
     counts = _of_table(outcome, view.outside) if view.outside is not None else _counted(outcome)
     usual = ("offered", "visible", "missing", "doubled")

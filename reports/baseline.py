@@ -96,7 +96,6 @@ class Comparison:
     remark: str = ""
 
     def lines(self) -> Iterator[str]:
-        """The comparison for a terminal."""
         changed = sum(bool(one.changed or one.new or one.mended) for one in self.scenarios)
         slower = sum(any(delta.verdict == "slower" for delta in one.deltas) for one in self.scenarios)
         yield f"beside {self.baseline}: {changed} of {len(self.scenarios)} scenarios changed, {slower} slower"
@@ -108,7 +107,6 @@ class Comparison:
         yield from (f"  only before: {title}" for title in self.only_before)
 
     def markdown(self) -> str:
-        """The comparison as a section of a summary."""
         first, *others = self.lines()
         depths = [(len(line) - len(line.lstrip(" "))) // 2 for line in others]
         rows = "".join(
@@ -196,7 +194,7 @@ def _without_sut(runs: Sequence[PastRun]) -> Mapping[Kind, Sequence[PastRun]]:
 def _compared(kind: Kind, before: Sequence[PastRun], now: Sequence[PastRun]) -> Compared:
     was = {run.seed: run.verdict for run in before}
     violations = [
-        list(dict.fromkeys(violation for run in runs for violation in run.violations))
+        list(dict.fromkeys(" ".join(violation) for run in runs for violation in run.found))
         for runs in (before, now)
     ]
     return Compared(

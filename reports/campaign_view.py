@@ -14,6 +14,7 @@ from harness.history.verdict import Outcome
 from harness.scenario.outcome import (
     CountedRun,
     Extent,
+    HistoryFile,
     MissingRuns,
     PlannedRuns,
     RunOutcome,
@@ -22,7 +23,7 @@ from harness.scenario.outcome import (
 from harness.scenario.symptom import worth_showing
 from reports.banner import Banner, banner_of_all
 from reports.reading import Reading, Tone, headline_of, tone_of
-from reports.run_section import RunSection, StoredHistory, section_of
+from reports.run_section import RunSection, section_of
 from reports.sweep_strip import Strip, strips_of
 
 COLUMNS = (Outcome.PASS, Outcome.FAIL, Outcome.UNKNOWN, Outcome.VACUOUS)
@@ -36,27 +37,25 @@ class Row:
     index: int
     """Its place among all runs."""
     run: CountedRun
-    history: StoredHistory | None = None
+    history: HistoryFile | None = None
     """The history in the report's folder; None: the run was only counted."""
 
     @property
     def tone(self) -> Tone:
-        """Whether it went as expected."""
         return tone_of(self.run)
 
     @property
     def word(self) -> str:
-        """Its verdict in a word or two."""
         return (
-            f"{self.run.outcome}, as expected"
+            f"{self.run.verdict}, as expected"
             if self.run.mutant and self.run.as_expected
-            else str(self.run.outcome)
+            else str(self.run.verdict)
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """All runs of one scenario with one system under test: a line of the grid."""
+    """All runs of one scenario with one system under test, added up."""
 
     scenario: str
     mutant: str | None
@@ -67,43 +66,36 @@ class Kind:
 
     @property
     def counts(self) -> Mapping[Outcome, int]:
-        """How many of its runs have which verdict."""
-        return Counter(row.run.outcome for row in self.rows)
+        return Counter(row.run.verdict for row in self.rows)
 
     @property
     def tones(self) -> Mapping[Tone, int]:
-        """How many of its runs went how."""
         return Counter(row.tone for row in self.rows)
 
     @property
     def unexpected(self) -> int:
-        """How many did not go as expected."""
         return len(self.rows) - self.tones.get(Tone.GOOD, 0)
 
     @property
     def not_run(self) -> int:
-        """How many were asked for and not made."""
         return sum(len(told.seeds) for told in self.missing)
 
     @property
     def events(self) -> int:
-        """The events of all histories."""
         return sum(row.run.events for row in self.rows)
 
     @property
     def took_s(self) -> float:
-        """The seconds of all runs together."""
         return sum(row.run.took_s for row in self.rows)
 
     @property
     def name(self) -> str:
-        """The scenario, with the planted defect."""
         return f"{self.scenario} with {self.mutant}" if self.mutant else self.scenario
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """All runs that have shown the same: one violation, one exception, one reason why nothing was shown."""
+    """A group of runs that have shown the same; each of them has `cause` in `counted`."""
 
     number: int
     words: str
@@ -113,7 +105,6 @@ class Cause:
 
     @property
     def tone(self) -> Tone:
-        """The worst of its runs."""
         tones = {row.tone for row in self.rows}
         return next(tone for tone in (Tone.BAD, Tone.OPEN, Tone.GOOD) if tone in tones)
 
@@ -125,7 +116,6 @@ class Cause:
 
     @property
     def scenarios(self) -> Sequence[str]:
-        """The scenarios that showed it."""
         return list(dict.fromkeys(row.run.scenario for row in self.rows))
 
 
@@ -155,12 +145,10 @@ class CampaignView:
 
     @property
     def runs(self) -> Sequence[CountedRun]:
-        """Every run."""
         return [row.run for row in self.rows]
 
     @property
     def tones(self) -> Mapping[Tone, int]:
-        """How many runs went how."""
         return Counter(map(tone_of, self.runs))
 
     @property
@@ -185,7 +173,6 @@ class CampaignView:
 
     @property
     def banner(self) -> Banner:
-        """What stands beside the headline in every form of the report."""
         banners = [(section.outcome, section.banner) for section in self.sections]
         whole = self.incomplete is None and len(self.rows) == len(self.sections)
         banner = banner_of_all(banners, self.headline, whole=whole)
@@ -243,7 +230,7 @@ def view_of(
     *,
     counted: Sequence[CountedRun] = (),
     extent: Extent | None = None,
-    stored: Callable[[int], StoredHistory | None] = lambda index: None,
+    stored: Callable[[int], HistoryFile | None] = lambda index: None,
 ) -> CampaignView:
     """All runs: `counted`, or those of `outcomes` if none is counted.
 
@@ -264,8 +251,8 @@ def view_of(
     ]
     shown = [place for place, _ in full]
     extent = Extent(asked=len(runs)) if extent is None else extent
-    planned = {one.kind: one for one in extent.planned}
-    for one in map(PlannedRuns.of, outcomes):
+    planned: dict[object, PlannedRuns] = {one.kind: one for one in extent.planned}
+    for one in outcomes:
         planned.setdefault(one.kind, one)
     causes = _causes(rows, shown)
     return CampaignView(

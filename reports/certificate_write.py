@@ -76,7 +76,6 @@ Grid = list[tuple[str, str, list[CheckRow | None]]]
 
 
 def certificate_page(certificate: Certificate) -> str:
-    """`index.html`: one file, without script."""
     families, grid = _grid_of(certificate)
     failed = [run for run in certificate.runs if not run.holds]
     failed.sort(key=lambda run: run.verdict != "fail" and not run.pitfalls)

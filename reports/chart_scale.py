@@ -194,10 +194,8 @@ def bands_of(
 
 
 def label_rows(bands: Sequence[Band]) -> int:
-    """The number of label rows of `bands`."""
     return max((band.row + 1 for band in bands), default=0)
 
 
 def time_ticks(scale: LinearScale) -> tuple[Tick, ...]:
-    """The ticks of a time axis, in seconds."""
     return tuple(Tick(at=scale(value), label=f"{value:g} s") for value in even_ticks(scale.low, scale.high))

@@ -39,10 +39,7 @@ class Conviction:
     invariant: str
     title: str
     statement: str
-    scenario: str
-    level: str
-    seed: int
-    mutant: str | None
+    outcome: RunOutcome
     expected: bool
     """Whether the run has a planted defect that this invariant must convict."""
     found: int
@@ -53,7 +50,6 @@ class Conviction:
     undecided: tuple[str, ...]
     guarantee: str
     """The strongest guarantee that is shown; empty if the judgement was not explained."""
-    again: str
     lineage_of: str = "Events of this record and its subtask"
     """What the events of a record are shown with."""
     place: str = "subtask.attempt"
@@ -80,10 +76,7 @@ def conviction_of(
         invariant=verdict.invariant,
         title=title_of(verdict.invariant),
         statement=describe_invariant(verdict.invariant),
-        scenario=outcome.scenario,
-        level=outcome.level,
-        seed=outcome.seed,
-        mutant=outcome.mutant,
+        outcome=outcome,
         expected=verdict.invariant in outcome.convicts,
         found=len(verdict.anomalies) + verdict.omitted,
         stories=tuple(
@@ -106,7 +99,6 @@ def conviction_of(
             if verdict.outcome in {Outcome.UNKNOWN, Outcome.VACUOUS} and counts_towards(outcome, verdict)
         ),
         guarantee="" if guarantee is None else guarantee.statement,
-        again=outcome.again,
         **({} if view.outside is None else _OF_A_JOB),
     )
 
@@ -143,10 +135,14 @@ def _lines(told: Conviction) -> Iterator[str]:
     title = f"  {told.title}" if told.title else ""
     yield f"{told.invariant} VIOLATED{title}"
     yield f"  {told.statement}"
-    variant = variant_in_words(told.mutant)
-    yield "  ".join(
-        filter(None, (f"  scenario {told.scenario}", f"level {told.level}", f"seed {told.seed}", variant))
+    run = told.outcome
+    words = (
+        f"  scenario {run.scenario}",
+        f"level {run.level}",
+        f"seed {run.seed}",
+        variant_in_words(run.mutant),
     )
+    yield "  ".join(filter(None, words))
     if told.expected:
         yield "  this conviction is expected: the run has a planted defect"
     for story in told.stories:
@@ -161,7 +157,7 @@ def _lines(told: Conviction) -> Iterator[str]:
         yield f"Undecided:    {' '.join(told.undecided)}"
     if told.guarantee:
         yield f"Guarantee:    {told.guarantee}"
-    yield f"Again:        {told.again}"
+    yield f"Again:        {run.again}"
 
 
 def _story_lines(story: AnomalyStory, *, lineage_of: str) -> Iterator[str]:

@@ -47,7 +47,6 @@ class Counterexample:
 
     @property
     def names(self) -> dict[str, int]:
-        """The event of each name that is marked."""
         return {step.name: step.n for step in self.steps if step.name}
 
 
@@ -63,7 +62,6 @@ class Links:
 
     @classmethod
     def of(cls, told: Counterexample, anchor: str) -> Links:
-        """The links of the run that has this anchor."""
         return cls(
             names=frozenset(told.names),
             marks={name: f"#{anchor}-at-{n}" for name, n in told.names.items()},

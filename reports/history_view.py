@@ -390,12 +390,9 @@ class _Reading:
             case "start":
                 lane.close_calls(below=attempt - 1, at_us=at_us)
                 lane.marks.append(Mark(at_us=at_us, what="start", number=attempt))
-            case "kill":
+            case "kill" | "failed" as what:
                 lane.close_calls(below=attempt, at_us=at_us)
-                lane.marks.append(Mark(at_us=at_us, what="kill", number=attempt))
-            case "failed":
-                lane.close_calls(below=attempt, at_us=at_us)
-                lane.marks.append(Mark(at_us=at_us, what="failed", number=attempt))
+                lane.marks.append(Mark(at_us=at_us, what=what, number=attempt))
             case "restore" as what:
                 lane.marks.append(Mark(at_us=at_us, what=what, number=event.get("c", attempt)))
             case "snap":

@@ -38,31 +38,12 @@ _DONE: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSection:
-    """A job as the report tells it."""
+    """What the report says of a job whose history is seen from outside."""
 
     losses: tuple[MomentLoss, ...]
     facts: tuple[tuple[str, str], ...]
     assumed: tuple[str, ...]
     not_claimed: tuple[str, ...]
-
-    def as_json(self) -> dict[str, Any]:
-        """The form of `run.json`."""
-        return {
-            "view": "outside",
-            "losses": [
-                {
-                    "class": loss.kind,
-                    "invariant": loss.invariant,
-                    "records": loss.count,
-                    "named": list(loss.records),
-                    "moment": loss.moment,
-                }
-                for loss in self.losses
-            ],
-            "seen": dict(self.facts),
-            "assumed": list(self.assumed),
-            "not_claimed": list(self.not_claimed),
-        }
 
 
 def job_section_of(outcome: RunOutcome, view: HistoryView) -> JobSection | None:

@@ -21,7 +21,7 @@ from reports.campaign_view import CampaignView, Kind, Row
 from reports.conviction import as_text
 from reports.reading import Tone, counts_towards, title_of
 from reports.run_section import RunSection
-from reports.sweep_strip import crash_point_of
+from reports.sweep_strip import point_in_words
 
 Result = Failure | Error | Skipped
 
@@ -75,8 +75,8 @@ def _of_row(row: Row, view: CampaignView) -> Failure | Error:
     """The failure of a run whose cause another run shows in full."""
     kind = Failure if row.tone is Tone.BAD else Error
     cause = view.cause_of.get(row.index)
-    words = row.run.cause or str(row.run.outcome)
-    result = kind(visible(words), str(row.run.outcome))
+    words = row.run.cause or str(row.run.verdict)
+    result = kind(visible(words), str(row.run.verdict))
     has = "no run has its details"
     if cause is not None and cause.section is not None:
         has = f"{_suite_name(view.sections[cause.section].outcome)} has the details of this cause"
@@ -124,9 +124,7 @@ def _suite(section: RunSection) -> TestSuite:
 
 def _suite_name(outcome: RunOutcome) -> str:
     variant = f" --mutant {outcome.mutant}" if outcome.mutant else ""
-    point = crash_point_of(outcome)
-    at = "" if point is None else f" {point[1]} message {point[0]}"
-    return f"{outcome.scenario}{at} at {outcome.level_in_words}{variant} seed {outcome.seed}"
+    return f"{outcome.scenario}{point_in_words(outcome)} at {outcome.level_in_words}{variant} seed {outcome.seed}"
 
 
 def _properties(outcome: RunOutcome) -> Iterator[tuple[str, str]]:

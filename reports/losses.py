@@ -43,7 +43,7 @@ _IN_READINGS: Final = frozenset({"changed-again", "swallowed", "row-foreign", "r
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MomentLoss:
-    """Records that one moment lost, doubled or got wrong."""
+    """Records of a job that one moment lost, doubled or got wrong."""
 
     kind: str
     word: str
@@ -62,7 +62,6 @@ class MomentLoss:
 
     @property
     def line(self) -> str:
-        """The whole in one line."""
         named = f": {'record' if self.count == 1 else 'records'} {self.told}" if self.records else ""
         return f"{self.count} {self.word} ({self.invariant} {self.kind}){named}; {self.moment}"
 

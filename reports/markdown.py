@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 from harness.history.values import brief, visible, without_credentials
 from harness.history.verdict import InvariantVerdict
 from harness.judge.explanation.text import closing_lines
-from harness.scenario.outcome import FaultRecord, RunOutcome
+from harness.scenario.outcome import FaultRecord
 from reports.campaign_view import COLUMNS, CampaignView, ranges
 from reports.conviction import as_text, by_its_lineage, conviction_of
 from reports.reading import Tone, counts_towards
 from reports.run_section import RunSection
-from reports.sweep_strip import crash_point_of, strip_lines
+from reports.sweep_strip import point_in_words, strip_lines
 
 MARKDOWN_CHARS_MAX = 60_000
 """A comment on GitHub may have 65 536."""
@@ -127,7 +127,7 @@ def _table(sections: Sequence[RunSection]) -> Iterator[str]:
         effective = sum(fault.bites for fault in outcome.faults)
         cells = (
             f"{_SIGNS[section.reading.tone]} {section.reading.word}",
-            _code(outcome.scenario) + _point(outcome),
+            _code(outcome.scenario) + point_in_words(outcome),
             plain_text(outcome.level_in_words),
             _code(outcome.sut) + (f" with planted {_code(outcome.mutant)}" if outcome.mutant else ""),
             str(outcome.seed),
@@ -135,11 +135,6 @@ def _table(sections: Sequence[RunSection]) -> Iterator[str]:
             f"{outcome.duration_s:.1f} s",
         )
         yield f"| {' | '.join(cells)} |"
-
-
-def _point(outcome: RunOutcome) -> str:
-    point = crash_point_of(outcome)
-    return "" if point is None else f" {point[1]} message {point[0]}"
 
 
 def _run_lines(section: RunSection) -> Iterator[str]:

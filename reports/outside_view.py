@@ -113,7 +113,6 @@ class OutsideView:
         return cls(witnesses=frozenset(n for anomaly in anomalies for n in anomaly.events))
 
     def see(self, event: Json) -> None:
-        """Take one event in."""
         match event["k"]:
             case "offer":
                 self._offer(event)
@@ -202,7 +201,6 @@ def told_id(identity: object) -> str:
 
 
 def ending_of(event: Json) -> str:
-    """How a start ended, in words."""
     if "signal" in event:
         try:
             return Signals(event["signal"]).name
@@ -218,7 +216,6 @@ def _told(value: object) -> str:
 
 
 def describe_outside(event: Json) -> str:
-    """One line that says what an event of such a history is."""
     return "".join(_words(event)) or brief(dict(event), limit=100)
 
 

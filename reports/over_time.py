@@ -42,7 +42,6 @@ class NoiseBand:
 
 
 def least_change(name: str) -> float:
-    """The least change of a measure that is worth telling."""
     return _LEAST.get(name, _LEAST_MS)
 
 
@@ -221,7 +220,6 @@ def _departures(point: Point, before: Sequence[Point], others: Sequence[Point]) 
 
 
 def trend_document(series: Sequence[TrendSeries]) -> dict[str, Any]:
-    """The trend as a JSON value."""
     return {"trend": 1, "series": [_series_as_json(one) for one in series]}
 
 

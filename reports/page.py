@@ -242,7 +242,6 @@ def _drawn(section: RunSection, index: int, total: int, detail: _Detail) -> _Dra
 ROWS_MAX: Final = 5_000
 """Up to this many runs the page has a cell and a row for each; of more, a row for each with a cause."""
 _SEEDS_TOLD: Final = 200
-_SIGNS: Final = {"good": "✓", "bad": "✗", "open": "?", "none": "-"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,12 +265,11 @@ def cells_of(kind: Kind, view: CampaignView, *, each: bool) -> Sequence[Cell]:
     made = [_cell(row, view) for row in kind.rows] if each else list(_joined(kind.rows, view))
     seeds = [(seed, told.why) for told in kind.missing for seed in told.seeds]
     not_run = [
-        Cell(tone="none", told=f"seed {seed} not run: {why}", sign=_SIGNS["none"])
-        for seed, why in seeds[:_SEEDS_TOLD]
+        Cell(tone="none", told=f"seed {seed} not run: {why}", sign="-") for seed, why in seeds[:_SEEDS_TOLD]
     ]
     if rest := sorted(seed for seed, _ in seeds[_SEEDS_TOLD:]):
         told = f"seed {ranges(rest)} not run"
-        not_run.append(Cell(tone="none", told=told, sign=f"{_SIGNS['none']}{len(rest)}"))
+        not_run.append(Cell(tone="none", told=told, sign=f"-{len(rest)}"))
     return [*made, *not_run]
 
 
@@ -280,7 +278,7 @@ def _cell(row: Row, view: CampaignView) -> Cell:
     return Cell(
         tone=row.tone.value,
         told=f"seed {row.run.seed} {row.word}{because}",
-        sign=_SIGNS[row.tone.value],
+        sign=row.tone.sign,
         to=view.anchor_of(row.index) if row.run.cause else "",
     )
 
@@ -301,7 +299,7 @@ def _joined(rows: Sequence[Row], view: CampaignView) -> Iterator[Cell]:
 def _passed(seeds: Sequence[int]) -> Iterator[Cell]:
     if seeds:
         told = f"seed {ranges(sorted(seeds))}: {len(seeds)} pass"
-        yield Cell(tone="good", told=told, sign=f"{_SIGNS['good']}{len(seeds)}")
+        yield Cell(tone="good", told=told, sign=f"{Tone.GOOD.sign}{len(seeds)}")
 
 
 def tally_of(kind: Kind) -> str:
@@ -324,12 +322,10 @@ def duration(seconds: float) -> str:
 
 
 def seeds_of(rows: Sequence[Row]) -> str:
-    """Their seeds as ranges."""
     return ranges(sorted(row.run.seed for row in rows))
 
 
 def by_scenario(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
-    """The rows of each scenario, in order."""
     found: dict[str, list[Row]] = {}
     for row in rows:
         found.setdefault(row.run.scenario, []).append(row)

@@ -1,4 +1,4 @@
-"""What reports of the past say of their runs, read from their `run.json`, of this version or an older one.
+"""The one reader of `run.json`, of this version or an older one: for a trend, a baseline, replay and shrink.
 
 Answers to Allure's history. Invariant: a field that an older version lacks is told as not known, never as zero; a file
 that is no report is refused with its name.
@@ -6,6 +6,7 @@ that is no report is refused with its name.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
@@ -14,53 +15,16 @@ from typing import Any, Final
 
 import msgspec
 
+from harness.scenario.outcome import CountedRun, HistoryFile, PlannedRuns, WorldDescription
 from harness.system.errors import HistoryError, UsageError
 
-_DOCUMENT: Final = "run.json"
-_VERDICTS: Final = frozenset({"pass", "fail", "unknown", "vacuous", "not-claimed"})
+DOCUMENT: Final = "run.json"
 
 
-class _Verdict(msgspec.Struct, frozen=True):
+class _PastVerdict(msgspec.Struct, frozen=True):
     invariant: str
     verdict: str
     anomalies: list[dict[str, Any]] = []
-
-
-class _Run(msgspec.Struct, frozen=True):
-    """The fields that are read of a run shown in full; others may be there."""
-
-    run_id: str
-    scenario: str
-    level: str
-    seed: int
-    verdict: str
-    as_expected: bool
-    sut: str
-    mutant: str | None
-    invariants: list[_Verdict]
-    started_at: str
-    recovery: dict[str, Any] | None = None
-    measures: dict[str, float] = {}
-
-
-class _Row(msgspec.Struct, frozen=True):
-    """The fields that are read of a run that is only listed."""
-
-    scenario: str
-    mutant: str | None
-    level: str
-    seed: int
-    verdict: str
-    as_expected: bool
-    sut: str = ""
-    violations: list[tuple[str, str]] = []
-    measures: dict[str, float] = {}
-
-
-class _Document(msgspec.Struct, frozen=True):
-    schema_version: int
-    runs: list[_Run]
-    counted: list[_Row] = []
 
 
 Kind = tuple[str, ...]
@@ -75,18 +39,58 @@ def title_of(kind: Kind) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PastRun:
-    """One run, as a report lists it."""
+class PastRun(CountedRun):
+    """A run as a report lists it, or shows it in full; of a run that is only listed, `planned` says what repeats it."""
 
-    kind: Kind
-    seed: int
-    verdict: str
-    as_expected: bool
-    violations: tuple[str, ...]
-    """Each invariant and class of anomaly, once: `V8 lost`."""
-    vacuous: tuple[str, ...]
-    """The invariants that were vacuous, of a run shown in full."""
-    measures: Mapping[str, float]
+    events: int = 0
+    sut: str = ""
+    started_at: str = ""
+    invariants: tuple[_PastVerdict, ...] = ()
+    recovery: Mapping[str, Any] | None = None
+    history: HistoryFile | str | None = None
+    """Of a run that is only listed: the file's name alone."""
+    plan: Mapping[str, Any] | None = None
+    convicts: tuple[str, ...] = ()
+    runner: str = "continuous"
+    expected: str | None = None
+    cluster: int = 0
+    master: str = ""
+    world: WorldDescription | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> Kind:
+        return self.scenario, self.level, self.sut, self.mutant or ""
+
+    @property
+    def file(self) -> HistoryFile | None:
+        """Its history, as the report lists it."""
+        if isinstance(self.history, str):
+            return HistoryFile(file=self.history, sha256="", bytes=0) if self.history else None
+        return self.history
+
+    @property
+    def found(self) -> tuple[tuple[str, str], ...]:
+        """Each violation (invariant, kind of anomaly) once."""
+        shown = (
+            (verdict.invariant, str(anomaly.get("class", "violated")))
+            for verdict in self.invariants
+            if verdict.verdict == "fail"
+            for anomaly in verdict.anomalies or [{}]
+        )
+        return self.violations or tuple(dict.fromkeys(shown))
+
+    @property
+    def vacuous(self) -> tuple[str, ...]:
+        """The invariants that were vacuous, of a run shown in full."""
+        return tuple(one.invariant for one in self.invariants if one.verdict == "vacuous")
+
+
+class _Document(msgspec.Struct, frozen=True):
+    schema_version: int
+    runs: list[PastRun]
+    counted: list[PastRun] = []
+    planned: list[PlannedRuns] = []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,10 +126,10 @@ def _files(place: Path) -> Iterator[Path]:
     if place.is_file():
         yield place
         return
-    if (place / _DOCUMENT).is_file():
-        yield place / _DOCUMENT
+    if (place / DOCUMENT).is_file():
+        yield place / DOCUMENT
         return
-    inside = sorted(place.glob(f"*/{_DOCUMENT}")) if place.is_dir() else []
+    inside = sorted(place.glob(f"*/{DOCUMENT}")) if place.is_dir() else []
     if not inside:
         holds = "has no run.json, and no folder in it has one" if place.is_dir() else "does not exist"
         raise UsageError(
@@ -153,50 +157,42 @@ def load_past(file: Path) -> PastReport:
         raise HistoryError(what, fix="name the folder of a report, as `floodmark run` prints it") from error
     if not document.runs:
         raise HistoryError(f"{file} tells of no run", fix="name another report")
-    runs = tuple(_past_runs(document))
-    if strange := {run.verdict for run in runs} - _VERDICTS:
-        raise HistoryError(f"{file} has a verdict {min(strange)!r}", fix="name another report")
+    runs = tuple(_runs_of(document))
     return PastReport(name=file.parent.name, started_at=document.runs[0].started_at, runs=runs)
 
 
-def _past_runs(document: _Document) -> Iterator[PastRun]:
+def _runs_of(document: _Document) -> Iterator[PastRun]:
     """The runs as listed, with what is known of those shown in full; an older version lists only runs of many."""
-    full = {(run.scenario, run.level, run.mutant, run.seed): run for run in document.runs}
-    if not document.counted:
-        yield from map(_of_full, document.runs)
-        return
+    full = {key: run for run in document.runs for key in (run.run_id, _key(run))}
+    planned = {one.kind: one for one in document.planned}
+    first = document.runs[0]
     suts = {run.scenario: run.sut for run in document.runs}
-    for row in document.counted:
-        run = full.get((row.scenario, row.level, row.mutant, row.seed))
-        known = None if run is None else _of_full(run)
-        violations = tuple(" ".join(violation) for violation in row.violations)
-        yield PastRun(
-            kind=(row.scenario, row.level, row.sut or suts.get(row.scenario, "reference"), row.mutant or ""),
-            seed=row.seed,
-            verdict=row.verdict,
-            as_expected=row.as_expected,
-            violations=violations or (known.violations if known else ()),
-            vacuous=known.vacuous if known else (),
-            measures=row.measures or (known.measures if known else {}),
-        )
+    for row in document.counted or document.runs:
+        run = full.get(row.run_id or _key(row)) or full.get(_key(row))
+        if run is not None:
+            yield replace(
+                run,
+                sut=row.sut or run.sut,
+                verdict=row.verdict,
+                as_expected=row.as_expected,
+                events=row.events,
+                digest=row.digest,
+                violations=row.violations,
+                measures=row.measures or run.measures or _older_measures(run.recovery),
+            )
+        else:
+            # Interned, because `run.json` omits a default that is the same object.
+            sut = row.sut or sys.intern(suts.get(row.scenario, "reference"))
+            plan = planned.get((row.scenario, row.mutant, row.level, sut))
+            more = {name: getattr(plan, name) for name in _REPEATED} if plan else {}
+            yield replace(row, sut=sut, world=first.world, versions=first.versions, **more)
 
 
-def _of_full(run: _Run) -> PastRun:
-    found = [
-        f"{verdict.invariant} {anomaly.get('class', 'violated')}"
-        for verdict in run.invariants
-        if verdict.verdict == "fail"
-        for anomaly in verdict.anomalies or [{}]
-    ]
-    return PastRun(
-        kind=(run.scenario, run.level, run.sut, run.mutant or ""),
-        seed=run.seed,
-        verdict=run.verdict,
-        as_expected=run.as_expected,
-        violations=tuple(dict.fromkeys(found)),
-        vacuous=tuple(verdict.invariant for verdict in run.invariants if verdict.verdict == "vacuous"),
-        measures=run.measures or _older_measures(run.recovery),
-    )
+_REPEATED: Final = ("plan", "runner", "expected", "cluster", "master")
+
+
+def _key(run: PastRun) -> tuple[str, str, str | None, int]:
+    return run.scenario, run.level, run.mutant, run.seed
 
 
 def _older_measures(recovery: Mapping[str, Any] | None) -> dict[str, float]:

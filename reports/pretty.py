@@ -22,8 +22,8 @@ from harness.scenario.outcome import CountedRun, FaultRecord, FaultTime, RunOutc
 from reports.conviction import Conviction, as_text, by_its_lineage, convictions_of, variant_in_words
 from reports.job_section import JobSection
 from reports.reading import JOB, Causes, Reading, Tone, counted_in, counts_towards, headline_of, title_of
-from reports.run_section import RunSection, sections_of
-from reports.sweep_strip import crash_point_of, strip_lines, strips_of
+from reports.run_section import RunSection, section_of
+from reports.sweep_strip import point_in_words, strip_lines, strips_of
 
 _COLOURS = {Tone.GOOD: "green", Tone.BAD: "red", Tone.OPEN: "yellow"}
 _OUTCOME_COLOURS = {
@@ -66,18 +66,12 @@ def terminal(stream: TextIO, *, color: bool | None = None) -> Console:
 def print_outcomes(
     outcomes: Sequence[RunOutcome], *, console: Console, counted: Sequence[CountedRun] = ()
 ) -> None:
-    """Read the histories and print the runs; `counted`: all runs, if they are only some of them."""
-    print_sections(sections_of(outcomes), console=console, counted=counted)
-
-
-def print_sections(
-    sections: Sequence[RunSection], *, console: Console, counted: Sequence[CountedRun] = ()
-) -> None:
-    """Print runs whose histories are read, and the total of all runs if there are several.
+    """Read the histories and print the runs, and the total of all runs (`counted`) if there are several.
 
     Of the runs that ended early for one cause, only the first is printed with details. If all of several went as
     expected and have nothing to tell, a few lines stand for all, so that they fit a screen.
     """
+    sections = [section_of(outcome) for outcome in outcomes]
     outcomes = [section.outcome for section in sections]
     several, strips = len(counted or outcomes) != 1, strips_of(outcomes)
     # A run with a planted defect is no ordinary pass: it shows its conviction.
@@ -114,9 +108,13 @@ def print_sections(
 def _print_heading(section: RunSection, console: Console) -> None:
     outcome = section.outcome
     variant = variant_in_words(outcome.mutant)
-    point = crash_point_of(outcome)
-    at = "" if point is None else f"  {point[1]} message {point[0]}"
-    heading = (f"{outcome.scenario}{at}", f"level {outcome.level_in_words}", f"seed {outcome.seed}", variant)
+    point = point_in_words(outcome)
+    heading = (
+        f"{outcome.scenario}{point and ' '}{point}",
+        f"level {outcome.level_in_words}",
+        f"seed {outcome.seed}",
+        variant,
+    )
     _say(_text("  ".join(filter(None, heading)), style="bold"), console)
     _say(_headline(section.reading), console)
     if section.reading.tone is Tone.BAD and section.job is None and section.banner.broke:

@@ -60,7 +60,6 @@ def title_of(invariant: str) -> str:
 
 
 def describe_invariant(invariant: str) -> str:
-    """The sentence of an invariant."""
     return {**INVARIANTS, **OF_THE_DATABASE}.get(invariant, "Not described in this version of Floodmark.")
 
 
@@ -117,7 +116,6 @@ class Causes:
         return next((its[0] for its in self.runs.values() if index in its[1:]), None)
 
     def sentences(self) -> Iterator[str]:
-        """One for each cause."""
         for cause, its in self.runs.items():
             yield f"{len(its)} runs have one cause: {cause}; the first has the details"
 
@@ -237,7 +235,6 @@ def counted_in(outcome: RunOutcome) -> str:
 
 
 def counts_of(outcomes: Sequence[RunOutcome]) -> dict[Tone, int]:
-    """The number of runs by tone."""
     tones = [read_run(outcome).tone for outcome in outcomes]
     return {tone: tones.count(tone) for tone in Tone}
 
@@ -246,8 +243,8 @@ def tone_of(run: CountedRun) -> Tone:
     """The tone of a run that was only counted."""
     if run.as_expected:
         return Tone.GOOD
-    survived = run.mutant is not None and run.outcome is Outcome.PASS
-    return Tone.BAD if survived or run.falls or run.outcome is Outcome.FAIL else Tone.OPEN
+    survived = run.mutant is not None and run.verdict is Outcome.PASS
+    return Tone.BAD if survived or run.falls or run.verdict is Outcome.FAIL else Tone.OPEN
 
 
 def headline_of(outcomes: Sequence[RunOutcome], counted: Sequence[CountedRun] = ()) -> Reading:

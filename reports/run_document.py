@@ -1,307 +1,188 @@
 """`run.json`: finished runs as one JSON document with a schema, for programs that judge, compare or repeat runs.
 
-Answers to dbt's run_results.json. Invariant: `schemas/run.v1.json` is generated from the structs here, their
-docstrings included; within a version fields are added, never changed; passwords are withheld.
+Answers to dbt's run_results.json. Invariant: a run is declared in `harness.scenario.outcome` alone; here stands which
+of its fields are written, with types, defaults and docstrings from there. `schemas/run.v1.json` is generated from that;
+within a version fields are added, never changed; passwords are withheld.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, Literal
+from types import GenericAlias
+from typing import Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from harness.history.values import without_credentials
 from harness.history.verdict import InvariantVerdict
-from harness.scenario import outcome as outcome_values
-from harness.scenario.outcome import FaultRecord
+from harness.scenario.certificate import Verdict
+from harness.scenario.outcome import (
+    CountedRun,
+    FaultRecord,
+    FaultTime,
+    HistoryFile,
+    LeftOut,
+    MissingRuns,
+    Pitfall,
+    PlannedRuns,
+    RunOutcome,
+    Threshold,
+    WorldDescription,
+)
 from harness.system.errors import HistoryError
-from reports.campaign_view import COLUMNS, CampaignView, Cause, Kind, Row, ranges
+from reports.campaign_view import COLUMNS, CampaignView, Cause, Kind, ranges
 from reports.conviction import as_text, conviction_of
+from reports.job_section import JobSection
+from reports.losses import MomentLoss
 from reports.reading import read_run
 from reports.run_section import RunSection
+from reports.sweep_strip import Strip, StripPoint
+
+_P = TypeVar("_P", bound=msgspec.Struct)
+_PARTS: Final[dict[object, type[msgspec.Struct]]] = {}
+"""The written form of each value."""
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A part of the document: a field that does not exist is an error."""
+def _part(
+    of: type,
+    name: str,
+    needed: str,
+    optional: str = "",
+    *,
+    own: Mapping[str, object] | None = None,
+    omit: bool = False,
+) -> Any:
+    """The written form of the value `of`: its fields and properties of these names, in this order.
+
+    `own`: types of fields that the value lacks, or has in another type. An optional field has the default of the
+    value's field; one that the value lacks, "" or None.
+    """
+    hints, defaults = get_type_hints(of), {field.name: field for field in fields(of)}
+    made: list[Any] = []
+    for field in (*needed.split(), *optional.split()):
+        kind = (own or {}).get(field) or hints.get(field) or get_type_hints(getattr(of, field).fget)["return"]
+        kind = _form(kind)
+        if field in needed.split():
+            made.append((field, kind))
+        elif field not in defaults:
+            made.append((field, kind, "" if kind is str else None))
+        elif callable(empty := defaults[field].default_factory):
+            made.append((field, kind, msgspec.field(default_factory=empty)))
+        else:
+            made.append((field, kind, _plain(defaults[field].default)))
+    part: Any = msgspec.defstruct(name, made, namespace={"__doc__": of.__doc__}, frozen=True,
+                                  kw_only=True, forbid_unknown_fields=True, omit_defaults=omit)  # fmt: skip
+    _PARTS[of] = part
+    return part
 
 
-class World(Part, frozen=True, kw_only=True):
-    """The infrastructure of a run."""
-
-    kind: str
-    why: str
-    server: str
-    proxy: str
-    ready_s: float
+def _form(kind: object) -> object:
+    """A type with the written forms of its values."""
+    if get_origin(kind) is tuple and get_args(kind)[1:] == (...,):
+        return GenericAlias(list, (_form(get_args(kind)[0]),))
+    return _PARTS.get(kind, kind)
 
 
-class FaultTime(Part, frozen=True, kw_only=True):
-    """One time that a fault acted; times are microseconds of the history's clock, null for what never came."""
-
-    planned_us: int | None
-    armed_us: int | None
-    measured_us: int | None
-    healed_us: int | None
-    evidence: dict[str, Any]
-    witnesses: list[str] | None = None
-    """Without whose word there would be no evidence; null at level sim."""
+def _written(value: object, part: type[_P], **more: object) -> _P:
+    """The written form of a value: each field from `more`, else the value's own, without credentials."""
+    return part(**{n: more[n] if n in more else _plain(getattr(value, n)) for n in part.__struct_fields__})
 
 
-class Fault(Part, frozen=True, kw_only=True):
-    """A disturbance: armed for the first time, healed for the last time, with the evidence of the first."""
-
-    id: str
-    kind: str
-    plan: dict[str, Any]
-    armed_us: int | None
-    healed_us: int | None
-    evidence: dict[str, Any]
-    bites: bool
-    times: list[FaultTime] = []
-    """Each time that it acted, in order."""
+def _plain(value: object) -> object:
+    match value:
+        case Mapping():
+            return without_credentials(value)
+        case tuple():
+            return [_plain(inner) for inner in value]
+        case _:
+            part = _PARTS.get(type(value))
+            return value if part is None else _written(value, part)
 
 
-class Invariant(Part, frozen=True, kw_only=True):
-    """The answer of one checker, anomalies as `floodmark check --format json` prints them."""
-
-    invariant: str
-    verdict: Literal["pass", "fail", "unknown", "vacuous", "not-claimed"]
-    why: str
-    observed: int
-    anomalies: list[dict[str, Any]]
-    omitted: int
-    explanation: str
-    """The text of a failure, the same as on the terminal; empty otherwise."""
-
-
-class Pitfall(Part, frozen=True, kw_only=True):
-    """A mistake that breaks no promise and will hurt; `name` as on `docs/explanation/pitfalls.md`."""
-
-    name: str
-    says: str
-    advice: str
-    evidence: dict[str, Any]
-
-
-class Threshold(Part, frozen=True, kw_only=True):
-    """One threshold of the scenario; with a planted defect it decides nothing."""
-
-    name: str
-    limit: float
-    """Milliseconds, or calls for each record."""
-    value: float | None
-    """In the unit of `limit`; null: it could not be measured completely."""
-    verdict: Literal["holds", "crossed", "unknown"]
-    why: str
-    """What was not measured, and why; empty: everything was."""
-
-
-class HistoryFile(Part, frozen=True, kw_only=True):
-    """The history beside this document."""
-
-    file: str
-    sha256: str
-    bytes: int
-
-
-class Loss(Part, frozen=True, kw_only=True):
-    """Records of a job that one moment lost, doubled or got wrong."""
-
-    kind: str = msgspec.field(name="class")
-    """The class of the anomalies."""
-    invariant: str
-    records: int
-    named: list[str]
-    """The first of them, with their keys."""
-    moment: str
-
-
-class Outside(Part, frozen=True, kw_only=True):
-    """What the report says of a job whose history is seen from outside."""
-
-    view: Literal["outside"]
-    losses: list[Loss]
-    seen: dict[str, str]
-    """What was judged, and from what."""
-    assumed: list[str]
-    not_claimed: list[str]
-
-
-class RunDocument(Part, frozen=True, kw_only=True):
-    """One run of one scenario."""
-
-    run_id: str
-    scenario: str
-    about: str
-    plan: dict[str, Any]
-    level: str
-    seed: int
-    sut: str
-    mutant: str | None
-    convicts: list[str]
-    world: World
-    verdict: Literal["pass", "fail", "unknown", "vacuous", "not-claimed"]
-    as_expected: bool
-    reading: str
-    sentence: str
-    invariants: list[Invariant]
-    warnings: list[str]
-    threats: list[str]
-    faults: list[Fault]
-    history: HistoryFile | None
-    started_at: str
-    duration_s: float
-    phases_s: dict[str, float]
-    accounting: dict[str, int]
-    """Counted beside the checkers: in the database by SQL, at level sim in the simulated tables."""
-    counts: dict[str, int]
-    """Counted in the history."""
-    again: str
-    versions: dict[str, str]
-    error: str | None
-    interrupted: bool
-    extras: dict[str, Any]
-    guarantee: dict[str, Any] | None = None
-    """The strongest that the history shows and nothing in it refutes, as `floodmark check` prints it."""
-    recovery: dict[str, Any] | None = None
-    """V17, what each disturbance cost, as `floodmark check` prints it."""
-    pitfalls: list[Pitfall] = []
-    """Named from what the run left."""
-    outside: Outside | None = None
-    """What was seen from outside, if a job ran."""
-    runner: str = "continuous"
-    """How level spark ran the operator."""
-    expected: str | None = None
-    """What stated the expected results of a user's lookup, if the command named it."""
-    cluster: int = 0
-    """The workers of the standalone cluster that was started for it; 0: none."""
-    master: str = ""
-    """The user's own cluster; empty: none."""
-    measures: dict[str, float] = {}
-    """What was measured, by the names of thresholds: milliseconds, or calls for each record."""
-    thresholds: list[Threshold] = []
-    """The thresholds of the scenario, in its order."""
-    broke: str = ""
-    """What broke, for which record and why, or what keeps the verdict open: the sentence of the page's banner."""
+_HISTORY: Any = _part(HistoryFile, "HistoryFile", "file sha256 bytes")
+_part(WorldDescription, "World", "kind why server proxy ready_s")
+_part(FaultTime, "FaultTime", "planned_us armed_us measured_us healed_us evidence", "witnesses")
+_part(FaultRecord, "Fault", "id kind plan armed_us healed_us evidence bites", "times")
+_part(Pitfall, "Pitfall", "name says advice evidence")
+_part(Threshold, "Threshold", "name limit value verdict why")
+_INVARIANT: Any = _part(
+    InvariantVerdict,
+    "Invariant",
+    "invariant verdict why observed anomalies omitted explanation",
+    own={"verdict": Verdict, "anomalies": list[dict[str, Any]], "explanation": str},
+)
+_LOSS: Any = _part(
+    MomentLoss,
+    "Loss",
+    "class invariant records named moment",
+    own={"class": str, "records": int, "named": list[str]},
+)
+_OUTSIDE: Any = _part(
+    JobSection,
+    "Outside",
+    "view losses seen assumed not_claimed",
+    own={"view": Literal["outside"], "seen": dict[str, str]},
+)
+RunDocument: Any = _part(
+    RunOutcome,
+    "RunDocument",
+    "run_id scenario about plan level seed sut mutant convicts world verdict as_expected reading sentence invariants "
+    "warnings threats faults history started_at duration_s phases_s accounting counts again versions error interrupted "
+    "extras",
+    "guarantee recovery pitfalls outside runner expected cluster master measures thresholds broke",
+    own={
+        "verdict": Verdict,
+        "reading": str,
+        "sentence": str,
+        "invariants": GenericAlias(list, (_INVARIANT,)),
+        "warnings": list[str],
+        "history": _HISTORY | None,
+        "counts": dict[str, int],
+        "guarantee": dict[str, Any] | None,
+        "recovery": dict[str, Any] | None,
+        "outside": _OUTSIDE | None,
+        "broke": str,
+    },
+)
+_COUNTED: Any = _part(
+    CountedRun,
+    "CountedRun",
+    "scenario mutant level seed verdict as_expected events",
+    "digest sut took_s cause violations again run_id history measures",
+    own={"verdict": Verdict, "violations": list[list[str]], "history": str},
+    omit=True,
+)
+_LEFT_OUT: Any = _part(LeftOut, "LeftOut", "scenario need why")
+_PLANNED: Any = _part(
+    PlannedRuns, "Planned", "scenario mutant level sut about plan convicts runner expected cluster master"
+)
+_MISSING: Any = _part(
+    MissingRuns, "Missing", "scenario mutant level runs seeds why", own={"runs": int, "seeds": str}
+)
+_TOTAL: Any = _part(
+    Kind,
+    "Total",
+    "scenario mutant level sut runs pass fail unknown vacuous unexpected not_run events took_s",
+    own={"runs": int, **dict.fromkeys(map(str, COLUMNS), int)},
+)
+_CAUSE: Any = _part(
+    Cause,
+    "CauseOfRuns",
+    "cause runs unexpected scenarios violations shown",
+    own={"cause": str, "runs": int, "unexpected": int, "violations": str, "shown": str},
+)
+_POINT: Any = _part(
+    StripPoint,
+    "CrashPoint",
+    "scenario sut n moment held run_id as_expected found",
+    own={"scenario": str, "sut": str, "run_id": str, "as_expected": bool},
+)
 
 
-class CountedRun(Part, frozen=True, kw_only=True, omit_defaults=True):
-    """One run of a report; its seed repeats it."""
-
-    scenario: str
-    mutant: str | None
-    level: str
-    seed: int
-    verdict: Literal["pass", "fail", "unknown", "vacuous", "not-claimed"]
-    as_expected: bool
-    events: int
-    digest: str = ""
-    """A SHA-256 of its history's content: equal wherever the seed is run; empty: not taken."""
-    sut: str = "reference"
-    took_s: float = 0.0
-    cause: str = ""
-    """What it has shown: a violation, an exception, why nothing was shown; empty: it simply passed."""
-    violations: list[list[str]] = []
-    """Each invariant and class of anomaly that was found, once."""
-    again: str = ""
-    """The command that repeats it, of a run with a cause."""
-    run_id: str = ""
-    """The id of a run that left a history."""
-    history: str = ""
-    """The file of its history beside this document."""
-    measures: dict[str, float] = {}
-    """The measures, in the form of a run shown in full."""
-
-
-class Total(Part, frozen=True, kw_only=True):
-    """All runs of one scenario with one system under test, added up."""
-
-    scenario: str
-    mutant: str | None
-    level: str
-    sut: str
-    runs: int
-    passed: int = msgspec.field(name="pass")
-    failed: int = msgspec.field(name="fail")
-    unknown: int
-    vacuous: int
-    unexpected: int
-    """How many did not go as expected."""
-    not_run: int
-    events: int
-    took_s: float
-    """The time of all runs together."""
-
-
-class CauseOfRuns(Part, frozen=True, kw_only=True):
-    """A group of runs that have shown the same; each of them has `cause` in `counted`."""
-
-    cause: str
-    runs: int
-    unexpected: int
-    """How many of them did not go as expected."""
-    scenarios: list[str]
-    violations: str
-    """Which, and in how many of its runs."""
-    shown: str
-    """The id of the run in `runs` that shows it in full; empty: none."""
-
-
-class Missing(Part, frozen=True, kw_only=True):
-    """Runs that were asked for and not made."""
-
-    scenario: str
-    mutant: str | None
-    level: str
-    runs: int
-    seeds: str
-    """The seeds as ranges: `8-40, 44`."""
-    why: str
-
-
-class LeftOut(Part, frozen=True, kw_only=True):
-    """A scenario that was not named and that the job cannot meet; none of its runs is in `asked`."""
-
-    scenario: str
-    need: str
-    """What it needs, in a word or two: `Kafka`."""
-    why: str
-
-
-class Planned(Part, frozen=True, kw_only=True):
-    """What the runs of one scenario with one system under test have in common, and what repeats them besides a seed."""
-
-    scenario: str
-    mutant: str | None
-    level: str
-    sut: str
-    about: str
-    plan: dict[str, Any]
-    convicts: list[str]
-    runner: str
-    expected: str | None
-    cluster: int
-    master: str
-
-
-class CrashPoint(Part, frozen=True, kw_only=True):
-    """One run of a sweep: the job was killed before or after its n-th message to the sink."""
-
-    scenario: str
-    sut: str
-    n: int
-    moment: str
-    held: str
-    """The message, as the evidence names it."""
-    run_id: str
-    as_expected: bool
-    found: str
-
-
-class Document(Part, frozen=True, kw_only=True):
+class Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The whole file."""
 
     schema_version: Literal[1]
@@ -311,9 +192,9 @@ class Document(Part, frozen=True, kw_only=True):
     runs: list[RunDocument]
     broke: str = ""
     """That of the first run that did not go as it should, with its scenario and seed if there are several runs."""
-    counted: list[CountedRun] = []
+    counted: list[_COUNTED] = []
     """Every run, in order; `runs` are those shown in full."""
-    sweep: list[CrashPoint] = []
+    sweep: list[_POINT] = []
     """The crash points of a job, each with its run."""
     asked: int = 0
     """How many runs were requested."""
@@ -324,18 +205,17 @@ class Document(Part, frozen=True, kw_only=True):
     """How many of how many were made, and why not all; empty: all."""
     took_s: float = 0.0
     """The wall-clock time of the campaign; 0: not measured."""
-    totals: list[Total] = []
-    causes: list[CauseOfRuns] = []
-    missing: list[Missing] = []
-    left_out: list[LeftOut] = []
-    planned: list[Planned] = []
+    totals: list[_TOTAL] = []
+    causes: list[_CAUSE] = []
+    missing: list[_MISSING] = []
+    left_out: list[_LEFT_OUT] = []
+    planned: list[_PLANNED] = []
     """The planned runs of each scenario that has runs which are not in `runs`."""
     earlier: str = ""
     """The folder to which the report was moved that had been here before; empty: there was none."""
 
 
 def document_of(view: CampaignView, *, title: str, earlier: str = "") -> Document:
-    """The document of all runs of a report."""
     return Document(
         schema_version=1,
         title=title,
@@ -343,115 +223,66 @@ def document_of(view: CampaignView, *, title: str, earlier: str = "") -> Documen
         sentence=view.headline.sentence,
         broke=view.banner.broke,
         runs=[_run(section) for section in view.sections],
-        counted=[_counted(row) for row in view.rows],
-        sweep=list(_sweep(view)),
+        counted=[
+            _written(
+                row.run,
+                _COUNTED,
+                took_s=round(row.run.took_s, 4),
+                again=row.run.again if row.run.cause else "",
+                history="" if row.history is None else row.history.file,
+            )
+            for row in view.rows
+        ],
+        sweep=[_point(view, strip, point) for strip in view.strips for point in strip.points],
         asked=view.extent.asked,
         ran=len(view.rows),
         interrupted=view.extent.interrupted,
         incomplete=view.incomplete or "",
         took_s=round(view.extent.took_s, 3),
-        totals=[_total(kind) for kind in view.kinds],
-        causes=[_cause(cause, view) for cause in view.causes],
-        missing=[_missing(told) for told in view.extent.missing],
-        left_out=[LeftOut(scenario=one.scenario, need=one.need, why=one.why) for one in view.extent.left_out],
-        planned=[] if len(view.rows) == len(view.sections) else [_planned(one) for one in view.planned],
+        totals=[
+            _written(
+                kind,
+                _TOTAL,
+                runs=len(kind.rows),
+                took_s=round(kind.took_s, 3),
+                **{str(verdict): kind.counts.get(verdict, 0) for verdict in COLUMNS},
+            )
+            for kind in view.kinds
+        ],
+        causes=[_cause(view, cause) for cause in view.causes],
+        missing=[
+            _written(one, _MISSING, runs=len(one.seeds), seeds=ranges(sorted(one.seeds)))
+            for one in view.extent.missing
+        ],
+        left_out=[_written(one, _LEFT_OUT) for one in view.extent.left_out],
+        planned=[]
+        if len(view.rows) == len(view.sections)
+        else [_written(one, _PLANNED) for one in view.planned],
         earlier=earlier,
     )
 
 
-def _sweep(view: CampaignView) -> Iterator[CrashPoint]:
-    for strip in view.strips:
-        for point in strip.points:
-            run = view.rows[point.run].run
-            yield CrashPoint(
-                scenario=strip.scenario,
-                sut=strip.sut,
-                n=point.n,
-                moment=point.moment,
-                held=point.held,
-                run_id=run.run_id,
-                as_expected=run.as_expected,
-                found=point.found,
-            )
-
-
-def _counted(row: Row) -> CountedRun:
-    run = row.run
-    return CountedRun(
-        scenario=run.scenario,
-        mutant=run.mutant,
-        level=run.level,
-        seed=run.seed,
-        verdict=run.outcome.value,
-        as_expected=run.as_expected,
-        events=run.events,
-        digest=run.digest,
-        sut=run.sut,
-        took_s=round(run.took_s, 4),
-        cause=run.cause,
-        violations=[list(one) for one in run.violations],
-        again=run.again if run.cause else "",
+def _point(view: CampaignView, strip: Strip, point: StripPoint) -> Any:
+    run = view.rows[point.run].run
+    return _written(
+        point,
+        _POINT,
+        scenario=strip.scenario,
+        sut=strip.sut,
         run_id=run.run_id,
-        history="" if row.history is None else row.history.file,
-        measures=dict(run.measures),
+        as_expected=run.as_expected,
     )
 
 
-def _total(kind: Kind) -> Total:
-    passed, failed, unknown, vacuous = (kind.counts.get(outcome, 0) for outcome in COLUMNS)
-    return Total(
-        scenario=kind.scenario,
-        mutant=kind.mutant,
-        level=kind.level,
-        sut=kind.sut,
-        runs=len(kind.rows),
-        passed=passed,
-        failed=failed,
-        unknown=unknown,
-        vacuous=vacuous,
-        unexpected=kind.unexpected,
-        not_run=kind.not_run,
-        events=kind.events,
-        took_s=round(kind.took_s, 3),
-    )
-
-
-def _cause(cause: Cause, view: CampaignView) -> CauseOfRuns:
-    shown = "" if cause.section is None else view.sections[cause.section].outcome.run_id
-    return CauseOfRuns(
+def _cause(view: CampaignView, cause: Cause) -> Any:
+    return _written(
+        cause,
+        _CAUSE,
         cause=cause.words,
         runs=len(cause.rows),
         unexpected=sum(not row.run.as_expected for row in cause.rows),
-        scenarios=list(cause.scenarios),
         violations=cause.also,
-        shown=shown,
-    )
-
-
-def _missing(told: outcome_values.MissingRuns) -> Missing:
-    return Missing(
-        scenario=told.scenario,
-        mutant=told.mutant,
-        level=told.level,
-        runs=len(told.seeds),
-        seeds=ranges(sorted(told.seeds)),
-        why=told.why,
-    )
-
-
-def _planned(one: outcome_values.PlannedRuns) -> Planned:
-    return Planned(
-        scenario=one.scenario,
-        mutant=one.mutant,
-        level=one.level,
-        sut=one.sut,
-        about=one.about,
-        plan=_free(one.plan),
-        convicts=list(one.convicts),
-        runner=one.runner,
-        expected=one.expected,
-        cluster=one.cluster,
-        master=one.master,
+        shown="" if cause.section is None else view.sections[cause.section].outcome.run_id,
     )
 
 
@@ -488,101 +319,43 @@ def schema_text() -> str:
     return json.dumps(schema, indent=2) + "\n"
 
 
-def _run(section: RunSection) -> RunDocument:
-    outcome = section.outcome
-    reading, world, stored = read_run(outcome), outcome.world, section.stored
-    guarantee, recovery = outcome.judgement.guarantee, outcome.judgement.recovery
-    return RunDocument(
-        run_id=outcome.run_id,
-        scenario=outcome.scenario,
-        about=outcome.about,
-        plan=_free(outcome.plan),
-        level=outcome.level,
-        seed=outcome.seed,
-        sut=outcome.sut,
-        mutant=outcome.mutant,
-        convicts=list(outcome.convicts),
-        world=World(
-            kind=world.kind, why=world.why, server=world.server, proxy=world.proxy, ready_s=world.ready_s
-        ),
-        verdict=outcome.judgement.outcome.value,
-        as_expected=outcome.as_expected,
+def _run(section: RunSection) -> Any:
+    outcome, judgement, job = section.outcome, section.outcome.judgement, section.job
+    reading = read_run(outcome)
+    return _written(
+        outcome,
+        RunDocument,
+        verdict=judgement.outcome.value,
         reading=reading.word,
         sentence=reading.sentence,
-        invariants=[_invariant(section, verdict) for verdict in outcome.judgement.invariants],
-        warnings=list(outcome.judgement.warnings),
+        invariants=[_invariant(section, verdict) for verdict in judgement.invariants],
+        warnings=list(judgement.warnings),
         threats=list(section.threats),
-        faults=[_fault(fault) for fault in outcome.faults],
-        history=None
-        if stored is None
-        else HistoryFile(file=stored.file, sha256=stored.sha256, bytes=stored.size),
-        started_at=outcome.started_at,
-        duration_s=outcome.duration_s,
-        phases_s=dict(outcome.phases_s),
-        accounting=dict(outcome.accounting),
-        counts=dict(outcome.judgement.accounting),
-        again=outcome.again,
-        versions=dict(outcome.versions),
-        error=outcome.error,
-        interrupted=outcome.interrupted,
-        extras=_free(outcome.extras),
-        guarantee=None if guarantee is None else guarantee.as_json(),
-        recovery=None if recovery is None else _free(recovery.as_json()),
-        pitfalls=[
-            Pitfall(name=told.name, says=told.says, advice=told.advice, evidence=_free(told.evidence))
-            for told in outcome.pitfalls
-        ],
-        outside=None if section.job is None else msgspec.convert(section.job.as_json(), Outside),
-        runner=outcome.runner,
-        expected=outcome.expected,
-        cluster=outcome.cluster,
-        master=outcome.master,
-        measures=dict(outcome.measures),
-        thresholds=[
-            Threshold(name=one.name, limit=one.limit, value=one.value, verdict=one.verdict, why=one.why)
-            for one in outcome.thresholds
-        ],
+        history=_plain(section.stored),
+        counts=dict(judgement.accounting),
+        guarantee=judgement.guarantee and judgement.guarantee.as_json(),
+        recovery=judgement.recovery and without_credentials(judgement.recovery.as_json()),
+        outside=job
+        and _written(
+            job,
+            _OUTSIDE,
+            view="outside",
+            losses=[
+                _written(loss, _LOSS, **{"class": loss.kind}, records=loss.count, named=list(loss.records))
+                for loss in job.losses
+            ],
+            seen=dict(job.facts),
+        ),
         broke=section.banner.broke,
     )
 
 
-def _fault(fault: FaultRecord) -> Fault:
-    return Fault(
-        id=fault.id,
-        kind=fault.kind,
-        plan=_free(fault.plan),
-        armed_us=fault.armed_us,
-        healed_us=fault.healed_us,
-        evidence=_free(fault.evidence),
-        bites=fault.bites,
-        times=[
-            FaultTime(
-                planned_us=time.planned_us,
-                armed_us=time.armed_us,
-                measured_us=time.measured_us,
-                healed_us=time.healed_us,
-                evidence=_free(time.evidence),
-                witnesses=None if time.witnesses is None else list(time.witnesses),
-            )
-            for time in fault.times
-        ],
-    )
-
-
-def _invariant(section: RunSection, verdict: InvariantVerdict) -> Invariant:
+def _invariant(section: RunSection, verdict: InvariantVerdict) -> Any:
     failed = verdict.invariant in {v.invariant for v in section.outcome.judgement.convicted()}
-    told = as_text(conviction_of(section.outcome, verdict, section.view)) if failed else ""
-    return Invariant(
-        invariant=verdict.invariant,
+    return _written(
+        verdict,
+        _INVARIANT,
         verdict=verdict.outcome.value,
-        why=verdict.why,
-        observed=verdict.observed,
         anomalies=[anomaly.as_json() for anomaly in verdict.anomalies],
-        omitted=verdict.omitted,
-        explanation=told,
+        explanation=as_text(conviction_of(section.outcome, verdict, section.view)) if failed else "",
     )
-
-
-def _free(value: Mapping[str, object]) -> dict[str, Any]:
-    """A free-form mapping as plain JSON without credentials."""
-    return dict(without_credentials(value))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from harness.history.verdict import Outcome
 from harness.judge.explanation.explain import explained_file
-from harness.scenario.outcome import FaultRecord, RunOutcome
+from harness.scenario.outcome import FaultRecord, HistoryFile, RunOutcome
 from reports.banner import Banner, banner_of
 from reports.conviction import Conviction, convictions_of
 from reports.history_view import HistoryView, read_view
@@ -108,16 +108,6 @@ def _few(outcome: RunOutcome) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredHistory:
-    """The history file in the report's folder."""
-
-    file: str
-    """Its path relative to the folder."""
-    sha256: str
-    size: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RunSection:
     """A run with its headline, its threats, its explained convictions and its history."""
 
@@ -129,10 +119,10 @@ class RunSection:
     view: HistoryView
     job: JobSection | None = None
     """The section of a history seen from outside."""
-    stored: StoredHistory | None = None
+    stored: HistoryFile | None = None
 
 
-def section_of(outcome: RunOutcome, *, stored: StoredHistory | None = None) -> RunSection:
+def section_of(outcome: RunOutcome, *, stored: HistoryFile | None = None) -> RunSection:
     """Read the history of `outcome` and gather what a report shows of it."""
     if outcome.judgement.guarantee is None and outcome.level != JOB:
         outcome = replace(outcome, judgement=explained_file(outcome.judgement, outcome.history))
@@ -147,8 +137,3 @@ def section_of(outcome: RunOutcome, *, stored: StoredHistory | None = None) -> R
         job=job_section_of(outcome, view),
         stored=stored,
     )
-
-
-def sections_of(outcomes: Sequence[RunOutcome]) -> tuple[RunSection, ...]:
-    """The sections of several runs, in order, without stored histories."""
-    return tuple(section_of(outcome) for outcome in outcomes)

@@ -1,7 +1,7 @@
-"""Several implementations of the operator on one page: what each answers to the same conversations and random scripts.
+"""Two pages of what stands side by side: implementations of the operator by their answers, and two runs that differ.
 
-Answers to Bowtie's table. Invariant: it is made from the document of `floodmark conform --format json` alone; it needs
-no script and loads nothing.
+Answers to Bowtie's table. Invariant: each is made from the document of `floodmark conform` or `floodmark diff` with
+`--format json` alone; it needs no script and loads nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ _COUNTED: Final = ("pass", "fail", "not run")
 
 
 def side_by_side_page(document: Mapping[str, Any]) -> str:
-    """The page as text."""
     columns: Sequence[Mapping[str, Any]] = document["columns"]
     names = dict.fromkeys(case["name"].partition("/")[0] for column in columns for case in column["cases"])
     return with_cards(
@@ -38,6 +37,24 @@ def write_side_by_side(document: Mapping[str, object], path: Path) -> None:
     """Writes the page. Raises WorldError if it cannot be written."""
     with disk_errors_told(f"the page cannot be written to {path}"):
         write_whole(path, side_by_side_page(document))
+
+
+def write_difference(document: Mapping[str, Any], path: Path) -> None:
+    """Writes the page of two runs. Raises WorldError if it cannot be written."""
+    page = (
+        templates()
+        .get_template("difference.html.j2")
+        .render(
+            document=document,
+            first=document["first"],
+            measures=[one for one in document["measures"] if one["left"] != one["right"]],
+            style=style_of("page.css"),
+        )
+    )
+    with disk_errors_told(
+        f"the page cannot be written to {path}", fix="free disk space, or name another file"
+    ):
+        write_whole(path, page)
 
 
 def _group(name: str, columns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

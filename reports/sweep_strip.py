@@ -24,7 +24,7 @@ _SIGNS: Final = {Tone.GOOD: ".", Tone.BAD: "X", Tone.OPEN: "?"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StripPoint:
-    """One run of a sweep: the job was killed before or after its n-th message."""
+    """One run of a sweep: the job was killed before or after its n-th message to the sink."""
 
     n: int
     moment: str
@@ -38,7 +38,6 @@ class StripPoint:
 
     @property
     def told(self) -> str:
-        """The point in one line."""
         where = self.held if self.held.startswith(self.moment) else f"{self.moment} message {self.n}"
         return f"killed {where}: {self.found}"
 
@@ -54,7 +53,6 @@ class Strip:
 
     @property
     def points(self) -> tuple[StripPoint, ...]:
-        """All points, by n."""
         return tuple(
             sorted((p for _, points in self.rows for p in points), key=lambda p: (p.n, p.moment == "after"))
         )
@@ -69,7 +67,6 @@ class Strip:
 
     @property
     def sentence(self) -> str:
-        """How many points were tried, and how many broke a promise."""
         bad = sum(point.tone is Tone.BAD for point in self.points)
         undecided = sum(point.tone is Tone.OPEN for point in self.points)
         more = f", {undecided} showed nothing" if undecided else ""
@@ -86,6 +83,12 @@ def crash_point_of(outcome: RunOutcome) -> tuple[int, str] | None:
     if not isinstance(when, Mapping) or when.get("sink") != "message":
         return None
     return int(when.get("nth", 1)), str(when.get("moment", "before"))
+
+
+def point_in_words(outcome: RunOutcome) -> str:
+    """` before message 3`; empty: the run is no crash point."""
+    point = crash_point_of(outcome)
+    return "" if point is None else f" {point[1]} message {point[0]}"
 
 
 def strips_of(outcomes: Sequence[RunOutcome], *, places: Sequence[int] | None = None) -> tuple[Strip, ...]:

@@ -8,24 +8,24 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import json
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from harness.history.values import without_secrets
-from harness.scenario.outcome import CountedRun, Extent, RunOutcome
+from harness.scenario.outcome import CountedRun, Extent, HistoryFile, RunOutcome
+from harness.system.errors import HistoryError
 from harness.system.whole_file import disk_errors_told, whole_file, write_whole
 from reports.campaign_view import view_of
 from reports.junit import junit_text
 from reports.markdown import markdown_text
 from reports.page import page_text
+from reports.past_report import PastRun, load_past
 from reports.run_document import document_of, document_text
-from reports.run_section import StoredHistory
 
 _HISTORIES = "history"
 _CHUNK = 1 << 20
@@ -72,7 +72,7 @@ def write_report(
     return folder / "index.html"
 
 
-def _stored(outcome: RunOutcome, folder: Path, taken: list[str]) -> StoredHistory | None:
+def _stored(outcome: RunOutcome, folder: Path, taken: list[str]) -> HistoryFile | None:
     """The history in the folder, copied there if necessary; None if the run left no history."""
     source = outcome.history
     if not source.is_file():
@@ -87,8 +87,8 @@ def _stored(outcome: RunOutcome, folder: Path, taken: list[str]) -> StoredHistor
                 written.write(chunk)
     with target.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return StoredHistory(
-        file=target.relative_to(folder.resolve()).as_posix(), sha256=digest, size=target.stat().st_size
+    return HistoryFile(
+        file=target.relative_to(folder.resolve()).as_posix(), sha256=digest, bytes=target.stat().st_size
     )
 
 
@@ -120,9 +120,13 @@ def set_aside(folder: Path, *, staying: Collection[Path] = ()) -> Iterator[str]:
         if not found:
             yield ""
             return
-        told = _told(folder)
-        place = _free_place(folder, told)
-        leaving = [*found, *_histories(folder, told, staying)]
+        runs: Sequence[
+            PastRun
+        ] = ()  # if `run.json` cannot be read, only the four files are known to be of a report
+        with suppress(HistoryError):
+            runs = load_past(folder / "run.json").runs
+        place = _free_place(folder, next((run.run_id for run in runs if run.started_at), ""))
+        leaving = [*found, *_histories(folder, runs, staying)]
         moved = [(path, place / path.relative_to(folder)) for path in leaving]
         try:
             for path, target in moved:
@@ -151,20 +155,9 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _told(folder: Path) -> dict[str, Any]:
-    """The earlier `run.json`; empty if it cannot be read: then only the four files are known to be of a report."""
-    try:
-        told = json.loads((folder / "run.json").read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return told if isinstance(told, dict) else {}
-
-
-def _free_place(folder: Path, told: Mapping[str, object]) -> Path:
+def _free_place(folder: Path, run_id: str) -> Path:
     """`earlier/<id of its first run>`, with a number if that is there already."""
-    runs = told.get("runs")
-    first = runs[0] if isinstance(runs, list) and runs and isinstance(runs[0], dict) else {}
-    name = _NAME.sub("-", str(first.get("run_id", "")))[:80].strip("-") or "report"
+    name = _NAME.sub("-", run_id)[:80].strip("-") or "report"
     place, number = folder / _FOLDER / name, 1
     while place.exists():
         number += 1
@@ -172,24 +165,17 @@ def _free_place(folder: Path, told: Mapping[str, object]) -> Path:
     return place
 
 
-def _histories(folder: Path, told: Mapping[str, object], staying: Collection[Path]) -> list[Path]:
+def _histories(folder: Path, runs: Sequence[PastRun], staying: Collection[Path]) -> list[Path]:
     """The histories that it lists, each with what else lies in the run's own folder."""
     found: dict[Path, None] = {}
     kept = {path.resolve() for path in staying}
-    for run in [*_listed(told.get("runs")), *_listed(told.get("counted"))]:
-        history = run.get("history")
-        file = history.get("file") if isinstance(history, dict) else history
-        if not isinstance(file, str) or not file:
-            continue
-        path = folder / file
+    for file in filter(None, (run.file for run in runs)):
+        path = folder / file.file
         if path.resolve() in kept:
             continue
         if path.parent.parent == folder / "runs":
             path = path.parent
-        if ".." not in Path(file).parts and path.exists() and path.resolve().is_relative_to(folder.resolve()):
+        inside = path.resolve().is_relative_to(folder.resolve())
+        if ".." not in Path(file.file).parts and path.exists() and inside:
             found[path] = None
     return list(found)
-
-
-def _listed(value: object) -> list[dict[str, Any]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

@@ -67,7 +67,7 @@ def diff(
     document = difference(wanted)
     click.echo(told(document, form))
     if html is not None:
-        from reports.difference_page import write_difference
+        from reports.side_by_side import write_difference
 
         write_difference(document, html)
         click.echo(f"page     {html}", err=form != "pretty")

@@ -85,6 +85,7 @@ def _replay_told(told: Sequence[ReportedRun], asked: dict[str, Any]) -> int:
         click.echo(f"floodmark: {line}", err=True)
     folder = asked["report"] or REPORTS / new_run_id()
     world = told[0].world
+    assert world is not None, "a report is checked before its runs are repeated"
     finished = run_campaign(
         orders,
         title=f"replay of {told[0].folder.name}",
@@ -161,7 +162,7 @@ def _same_history(name: str, run: ReportedRun, repeated: ReportedRun) -> tuple[s
         if old.sha256 == new.sha256:
             return f"same     {name}: the same history, byte for byte (sha256 {old.sha256})", True
         return f"OTHER    {name}: another history than the report's (sha256 {old.sha256})", False
-    was, now = run.digest, repeated.digest
+    was, now = run.content_digest, repeated.content_digest
     if not was or not now:
         return f"unknown  {name}: the report keeps no history to compare with", False
     if was == now:

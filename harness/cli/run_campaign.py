@@ -194,7 +194,7 @@ def run_campaign(
         _print_outcomes(finished, terminal(sys.stdout, color=False if no_color else None))
         if beside is not None:
             click.echo(visible("\n".join(beside.lines())))
-        if line := left_out_line(finished.unmet):
+        if line := left_out_line(finished.left_out):
             click.echo(line)
         click.echo(f"report   {page}")
     else:
@@ -220,7 +220,7 @@ def _written(finished: Finished, folder: Path, *, title: str) -> Path:
         title=title,
         secrets=finished.secrets,
         counted=finished.counted,
-        extent=finished.extent,
+        extent=finished,
     )
     refuse_other_files(folder, finished.outcomes, finished.counted)
     refuse_other_exit(finished.exit_code, finished.outcomes, finished.counted)
@@ -260,7 +260,7 @@ def _document(
     finished: Finished, form: Any, *, title: str, counts: bool, beside: Comparison | None = None
 ) -> str:
     """The report for `--format` other than pretty; for repeatable levels with the counts of all runs."""
-    text = render(finished.outcomes, form, title=title, counted=finished.counted, extent=finished.extent)
+    text = render(finished.outcomes, form, title=title, counted=finished.counted, extent=finished)
     if form == "json":
         more: dict[str, Any] = (
             {"simulated": [_as_json(tally) for tally in finished.tallies]} if counts else {}
@@ -323,11 +323,11 @@ def _say_what_is_left(finished: Finished, *, aside: bool) -> None:
     """What stays behind, and what is missing; `aside`: the first on standard error, too."""
     for line in finished.kept:
         click.echo(f"database {line}", err=aside)
-    for sentence in (*finished.left_out, *finished.refused):
+    for sentence in (*finished.not_here, *finished.refused):
         click.echo(f"floodmark: {sentence}", err=True)
     missing = finished.asked - finished.ran
     if missing:
-        here = "this world lacks an ability that they need" if finished.left_out else "the budget is over"
+        here = "this world lacks an ability that they need" if finished.not_here else "the budget is over"
         here = "the function under test is refused" if finished.refused else here
         why = "interrupted" if finished.interrupted else finished.error or here
         click.echo(f"floodmark: {missing} of {finished.asked} runs did not run: {why}", err=True)

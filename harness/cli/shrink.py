@@ -179,7 +179,7 @@ def _of_report(told: Sequence[ReportedRun], target: str, asked: _ToShrink, run: 
         raise UsageError(message, fix="name the folder of a run that failed, or leave --invariant out")
     first = failed[0]
     if len(failed) > 1:
-        rest = f"floodmark: {len(failed)} of its runs failed; this is {first.run_id}"
+        rest = f"floodmark: {len(failed)} of its runs failed; this is {first.name}"
         click.echo(f"{rest}, the others are named by their folders in {first.folder / 'runs'}", err=True)
     recorded = _recorded(first, asked)
     if recorded.level == "sim":
@@ -217,10 +217,10 @@ def _recorded(told: ReportedRun, asked: _ToShrink) -> Recorded:
     )
     events: Sequence[Event] = ()
     if order.level != "sim":
-        if told.history is None:
-            message = f"run {told.run_id} has no history any more, so its calls are not known"
+        if told.history_path is None:
+            message = f"run {told.name} has no history any more, so its calls are not known"
             raise UsageError(message, fix="name a run whose history.jsonl is there")
-        _, events = read_whole(told.history)
+        _, events = read_whole(told.history_path)
     return Recorded(find=find, level=order.level, runner=order.runner, shown=shown, events=events)
 
 

@@ -16,7 +16,7 @@ from typing import Final
 from harness.engine.level import Level, Observer, Stop, refuse
 from harness.engine.open_levels import OpenLevels, StagePlan, open_levels
 from harness.engine.perform import planned_of
-from harness.engine.run_counts import Counted, Tally, count, tallies, worth_keeping
+from harness.engine.run_counts import Counted, Tally, count, counted_of, tallies, worth_keeping
 from harness.history.read import read_whole
 from harness.history.text import digest_of
 from harness.history.verdict import Outcome
@@ -43,31 +43,21 @@ _TWICE: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
+class Finished(Extent):
     """The results of a campaign."""
 
     outcomes: tuple[RunOutcome, ...]
     """The outcomes of the runs in the report."""
     tallies: tuple[Tally, ...]
     """The counts of all runs."""
-    asked: int
-    """How many runs were requested."""
-    interrupted: bool
-    took_s: float = 0.0
-    left_out: tuple[str, ...] = ()
+    not_here: tuple[str, ...] = ()
     """Why some could not run in this world, one sentence for each reason."""
-    unmet: tuple[LeftOut, ...] = ()
-    """The scenarios that were not named and that the job cannot meet; their runs are not among those requested."""
     refused: tuple[str, ...] = ()
     """Why the function under test could not be judged, a sentence for each scenario."""
     error: WorldError | None = None
     """The failure of the environment after which no more runs were made."""
     counted: tuple[CountedRun, ...] = ()
     """Every run, with one digest each, if they were counted because they are many; else empty."""
-    missing: tuple[MissingRuns, ...] = ()
-    """The runs that were not made."""
-    planned: tuple[PlannedRuns, ...] = ()
-    """The planned runs of each scenario, if the runs were counted."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
     """Passwords to be removed from reports."""
     kept: tuple[str, ...] = ()
@@ -79,23 +69,11 @@ class Finished:
         return sum(tally.runs for tally in self.tallies)
 
     @property
-    def extent(self) -> Extent:
-        """How much of it was made, for the report."""
-        return Extent(
-            asked=self.asked,
-            interrupted=self.interrupted,
-            took_s=self.took_s,
-            missing=self.missing,
-            left_out=self.unmet,
-            planned=self.planned,
-        )
-
-    @property
     def digest(self) -> str:
         """One for all counted runs, in their order: equal for equal seeds, wherever and with however many they ran."""
         hashed = sha256()
         for run in self.counted:
-            hashed.update(f"{run.scenario} {run.mutant} {run.seed} {run.outcome} {run.digest}\n".encode())
+            hashed.update(f"{run.scenario} {run.mutant} {run.seed} {run.verdict} {run.digest}\n".encode())
         return hashed.hexdigest()
 
     @property
@@ -158,8 +136,8 @@ def carry_out(
         asked=len(orders) - len(campaign.unmet),
         interrupted=stop.is_set(),
         took_s=(monotonic_us() - began_us) / 1e6,
-        left_out=tuple(dict.fromkeys(campaign.left_out[number].what for number in sorted(campaign.left_out))),
-        unmet=tuple(campaign.scenarios_unmet()),
+        not_here=tuple(dict.fromkeys(campaign.left_out[number].what for number in sorted(campaign.left_out))),
+        left_out=tuple(campaign.scenarios_unmet()),
         refused=tuple(campaign.refusals()),
         error=campaign.error,
         counted=tuple(campaign.counted_runs()),
@@ -229,12 +207,14 @@ class _Campaign:
         """All runs that were counted."""
         if self._counted is not None:
             return self._counted
-        return [Counted.of(number, self.outcomes[number]) for number in sorted(self.outcomes)]
+        return [counted_of(number, self.outcomes[number]) for number in sorted(self.outcomes)]
 
     def counted_runs(self) -> Iterator[CountedRun]:
         """All runs, if they were counted because they are many."""
         for run in self._counted or ():
-            yield run.listed(self._orders[run.order], self.outcomes.get(run.order))
+            shown, order = self.outcomes.get(run.order), self._orders[run.order]
+            # The name that the order has, not its copy from another process: `run.json` omits the default by identity.
+            yield replace(run, sut=order.sut, run_id="" if shown is None else shown.run_id)
 
     def missing(self) -> Iterator[MissingRuns]:
         """The runs that were not made: for each scenario and reason, the seeds."""
@@ -332,7 +312,7 @@ class _Campaign:
         """The limit of a run; one that was counted is run again for the report until it shows the same."""
         left_s = None if self._budget is None else self._budget.left_s
         counted = next((run for run in self._counted or () if run.order == number), None)
-        if counted is None or (counted.cut_after_s is not None and counted.outcome is not Outcome.FAIL):
+        if counted is None or (counted.cut_after_s is not None and counted.verdict is not Outcome.FAIL):
             return left_s
         return counted.cut_after_s
 

@@ -7,8 +7,8 @@ Answers to Jepsen's `run!`. Invariant: a run that did not finish, or whose recor
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from dataclasses import fields, replace
+from pathlib import Path
 
 from harness.engine.accounting import hold_outside_together, hold_together
 from harness.engine.cross_checks import (
@@ -74,51 +74,62 @@ def perform(order: AnyOrder, *, play: Play, site: RunSite) -> RunOutcome:
     """
     started_at, began_us = utc_now().isoformat(timespec="seconds"), monotonic_us()
     site.folder.mkdir(parents=True, exist_ok=True)
-    scenario = order.scenario
     record = play(order, site)
     history = site.folder / "history.jsonl"
     write(history, record.header, record.events)
-    judgement, unnamed = judged_by_order(order, record), _unnamed(scenario, record)
-    measures = measures_of_run(record, judgement)
-    judgement, thresholds = held_to_thresholds(order, judgement, measures)
+    outcome, unnamed = outcome_of(order, record), _unnamed(order.scenario, record)
+    judgement = outcome.judgement
     if unnamed:
         judgement = replace(judgement, outcome=worst([judgement.outcome, Outcome.VACUOUS]))
     judged_us = monotonic_us()
-    return RunOutcome(
+    return replace(
+        outcome,
         run_id=site.run_id,
-        scenario=scenario.scenario,
-        about=scenario.about,
-        plan=scenario.model_dump(mode="json", by_alias=True),
-        level=order.level,
-        seed=order.seed,
-        sut=order.sut,
-        mutant=order.mutant,
-        convicts=convicts_of(order),
-        world=record.world,
         judgement=judgement,
-        faults=record.faults,
         history=history,
         started_at=started_at,
         duration_s=(judged_us - began_us) / 1e6,
         phases_s={"run": (record.ran_us - began_us) / 1e6, "judge": (judged_us - record.ran_us) / 1e6},
+        versions=versions(order.level),
+        threats=(*unnamed, *outcome.threats),
+        values=_values(record.values, run_s=(judged_us - began_us) / 1e6),
+    )
+
+
+def outcome_of(order: AnyOrder, record: RunRecord | OutsideRecord) -> RunOutcome:
+    """The judged outcome, without its time, versions and history."""
+    judgement, planned = judged_by_order(order, record), planned_of(order)
+    measures = measures_of_run(record, judgement)
+    judgement, thresholds = held_to_thresholds(order, judgement, measures)
+    return RunOutcome(
+        **{field.name: getattr(planned, field.name) for field in fields(planned)},
+        run_id="",
+        seed=order.seed,
+        world=record.world,
+        judgement=judgement,
+        faults=record.faults,
+        history=Path(),
+        started_at="",
+        duration_s=0.0,
+        phases_s={},
         accounting=record.accounting,
         again=order.again,
-        versions=versions(order.level),
-        threats=(*unnamed, *(record.values.threats if record.values else ()), *record.threats),
+        versions={},
+        threats=(*(record.values.threats if record.values else ()), *record.threats),
         error=record.error,
         interrupted=record.interrupted,
         pitfalls=record.all_pitfalls,
-        values=_values(record.values, run_s=(judged_us - began_us) / 1e6),
+        values=record.values.says if record.values else "",
         fails_on_pitfall=order.fails_on_pitfall,
         extras=record.extras,
         measures=measures_taken(measures),
         thresholds=thresholds,
-        **_to_repeat(order),
     )
 
 
 def planned_of(order: AnyOrder) -> PlannedRuns:
     """What the runs that differ from `order` in their seeds have in common."""
+    names = ("runner", "expected", "cluster", "master") if isinstance(order, Order) else ()
     return PlannedRuns(
         scenario=order.scenario.scenario,
         mutant=order.mutant,
@@ -127,7 +138,7 @@ def planned_of(order: AnyOrder) -> PlannedRuns:
         about=order.scenario.about,
         plan=order.scenario.model_dump(mode="json", by_alias=True),
         convicts=convicts_of(order),
-        **_to_repeat(order),
+        **{name: getattr(order, name) for name in names},
     )
 
 
@@ -150,13 +161,6 @@ def held_to_thresholds(
     if not convicts_of(order) and any(threshold.verdict == "unknown" for threshold in judged):
         judgement = replace(judgement, outcome=worst([judgement.outcome, Outcome.UNKNOWN]))
     return judgement, judged
-
-
-def _to_repeat(order: AnyOrder) -> dict[str, Any]:
-    """What else of an order is needed to repeat it from its report."""
-    if not isinstance(order, Order):
-        return {}
-    return {name: getattr(order, name) for name in ("runner", "expected", "cluster", "master")}
 
 
 def _values(values: JudgedValues | None, *, run_s: float) -> str:

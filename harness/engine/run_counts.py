@@ -11,19 +11,18 @@ import math
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from harness.engine.level import Level, Opening, OutsideRecord, Play, RunRecord, RunSite, refuse
-from harness.engine.perform import convicts_of, held_to_thresholds, judged_by_order, measures_of_run
+from harness.engine.level import Level, Opening, Play, RunRecord, RunSite, refuse
+from harness.engine.perform import outcome_of
 from harness.history.text import digest_of
-from harness.history.verdict import NO_EVIDENCE, Judgement, Outcome
+from harness.history.verdict import NO_EVIDENCE, Outcome
 from harness.judge.checkers.judge import uncollected
-from harness.judge.explanation.measures import measures_taken
 from harness.scenario.order import AnyOrder
-from harness.scenario.outcome import CountedRun, RunOutcome, Threshold, seen_as_expected
-from harness.scenario.symptom import RunEnding, cause_of, without_numbers, worth_showing
+from harness.scenario.outcome import CountedRun, RunOutcome
+from harness.scenario.symptom import without_numbers, worth_showing
 from harness.system.clock import CALENDAR_CLOCK, Deadline, monotonic_us
 from harness.system.errors import Exit, SutError
 from harness.system.pool import Executors, open_processes
@@ -36,73 +35,30 @@ _COLLECT_EVERY: Final = 25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
-    """The counted result of one run."""
+class Counted(CountedRun):
+    """One run of a campaign that is going on."""
 
     order: int
     """The index of its order."""
-    outcome: Outcome
-    as_expected: bool
-    events: int
-    falls: bool = False
-    """Whether a pitfall or a threshold makes it fail."""
     cut_after_s: float | None = None
     """The time that it had, if the budget of the command ended it before its own end."""
     refusal: SutError | None = None
     """Why the run was not made: the function under test cannot be judged."""
-    digest: str = ""
-    """The digest of its history, to be compared with that of the same run elsewhere."""
-    violations: tuple[tuple[str, str], ...] = ()
-    """As `Judgement.shown`."""
-    cause: str = ""
-    """As `RunOutcome.cause`."""
-    took_s: float = field(default=0.0, compare=False)
-    measures: Mapping[str, float] = field(default_factory=dict)
-    """As `RunOutcome.measures`."""
+    lacks_evidence: bool = False
+    """Whether a fault or a count is missing that the scenario asks for."""
 
-    def exit_code(self, *, planted: bool) -> Exit:
-        """Its exit code; a planted defect that was not convicted (`planted`) is a violation."""
+    def exit_code(self) -> Exit:
+        """Its exit code; a planted defect that was not convicted is a violation."""
         if self.as_expected:
             return Exit.HOLD
-        if self.falls:
+        if self.falls or (self.mutant is not None and self.verdict is Outcome.PASS):
             return Exit.VIOLATION
-        return Exit.VIOLATION if planted and self.outcome is Outcome.PASS else self.outcome.exit_code
+        return self.verdict.exit_code
 
-    @classmethod
-    def of(cls, number: int, outcome: RunOutcome) -> Counted:
-        """The counted result of a run with a full outcome."""
-        return cls(
-            order=number,
-            outcome=outcome.judgement.outcome,
-            as_expected=outcome.as_expected,
-            events=outcome.judgement.accounting.get("events", 0),
-            falls=outcome.falls,
-            violations=outcome.judgement.shown,
-            cause=outcome.cause,
-            took_s=outcome.duration_s,
-            measures=outcome.measures,
-        )
 
-    def listed(self, order: AnyOrder, outcome: RunOutcome | None) -> CountedRun:
-        """Its row in a report; `outcome`: that of the same run, if it is shown in full."""
-        return CountedRun(
-            scenario=order.scenario.scenario,
-            mutant=order.mutant,
-            level=order.level,
-            seed=order.seed,
-            outcome=self.outcome,
-            as_expected=self.as_expected,
-            events=self.events,
-            falls=self.falls,
-            digest=self.digest,
-            sut=order.sut,
-            cause=self.cause,
-            violations=tuple(one for one in self.violations if one != NO_EVIDENCE),
-            took_s=self.took_s,
-            again=order.again,
-            run_id="" if outcome is None else outcome.run_id,
-            measures=self.measures,
-        )
+def counted_of(number: int, outcome: RunOutcome) -> Counted:
+    """The counted result of a run with a full outcome."""
+    return Counted.of(outcome, order=number, lacks_evidence=NO_EVIDENCE in outcome.judgement.shown)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,54 +208,26 @@ def _counted(order: AnyOrder, number: int, play: Play, budget: Deadline | None) 
     except SutError as error:
         cause = f"refused: {without_numbers(error.what)}"
         return Counted(
-            order=number, outcome=Outcome.UNKNOWN, as_expected=False, events=0, refusal=error, cause=cause
+            order=number,
+            scenario=order.scenario.scenario,
+            mutant=order.mutant,
+            level=order.level,
+            seed=order.seed,
+            sut=order.sut,
+            again=order.again,
+            verdict=Outcome.UNKNOWN,
+            as_expected=False,
+            events=0,
+            cause=cause,
+            refusal=error,
         )
-    judgement = judged_by_order(order, record)
-    measures = measures_of_run(record, judgement)
-    judgement, thresholds = held_to_thresholds(order, judgement, measures)
-    convicts = convicts_of(order)
-    falls = order.fails_on_pitfall and bool(record.all_pitfalls)
-    falls = falls or (not convicts and any(threshold.verdict == "crossed" for threshold in thresholds))
-    as_expected = seen_as_expected(judgement, convicts) and not falls
-    return Counted(
-        order=number,
-        outcome=judgement.outcome,
-        as_expected=as_expected,
+    return replace(
+        counted_of(number, outcome_of(order, record)),
         events=len(record.events),
-        falls=falls,
         cut_after_s=limit_s if _is_over(budget) and not record.whole else None,
         digest=digest_of(record.header, record.events) if isinstance(record, RunRecord) else "",
-        violations=judgement.shown,
-        cause=_cause(order, record, judgement, thresholds, as_expected=as_expected),
         took_s=(monotonic_us() - began_us) / 1e6,
-        measures=measures_taken(measures),
     )
-
-
-def _cause(
-    order: AnyOrder,
-    record: RunRecord | OutsideRecord,
-    judgement: Judgement,
-    thresholds: Sequence[Threshold],
-    *,
-    as_expected: bool,
-) -> str:
-    """As `RunOutcome.cause`; the scenario becomes JSON only where that is read."""
-    undecided = judgement.outcome in {Outcome.UNKNOWN, Outcome.VACUOUS}
-    ended = RunEnding(
-        error=record.error,
-        interrupted=record.interrupted,
-        as_expected=as_expected,
-        mutant=order.mutant,
-        convicts=convicts_of(order),
-        pitfalls=[pitfall.name for pitfall in record.all_pitfalls],
-        plan=order.scenario.model_dump(mode="json", by_alias=True) if undecided else None,
-        has_values=record.values is not None and bool(record.values.says),
-        thresholds=[
-            told.name for word in ("crossed", "unknown") for told in thresholds if told.verdict == word
-        ],
-    )
-    return cause_of(judgement, ended)
 
 
 def tallies(orders: Sequence[AnyOrder], counted: Sequence[Counted]) -> list[Tally]:
@@ -313,7 +241,7 @@ def _tally(
 ) -> Tally:
     of_it = [(order.scenario.scenario, order.mutant) == (scenario, mutant) for order in orders]
     mine = [run for run in counted if of_it[run.order]]
-    counts = Counter(run.outcome for run in mine)
+    counts = Counter(run.verdict for run in mine)
     unexpected = [run for run in mine if not run.as_expected]
     return Tally(
         scenario=scenario,
@@ -322,8 +250,12 @@ def _tally(
         events=sum(run.events for run in mine),
         unexpected=len(unexpected),
         first=orders[unexpected[0].order] if unexpected else None,
-        exit_codes=frozenset(run.exit_code(planted=mutant is not None) for run in mine),
-        violations=Counter(violation for run in mine for violation in run.violations),
+        exit_codes=frozenset(run.exit_code() for run in mine),
+        violations=Counter(
+            violation
+            for run in mine
+            for violation in (*run.violations, *([NO_EVIDENCE] if run.lacks_evidence else []))
+        ),
     )
 
 

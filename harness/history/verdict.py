@@ -253,12 +253,13 @@ class Anomaly:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvariantVerdict:
-    """The result of one checker; `omitted` counts the anomalies beyond the limit that are not listed."""
+    """The answer of one checker, anomalies as `floodmark check --format json` prints them."""
 
     invariant: str
     outcome: Outcome
     anomalies: tuple[Anomaly, ...] = ()
     omitted: int = 0
+    """How many anomalies are beyond the limit, and not listed."""
     why: str = ""
     """For `unknown`, `vacuous` and `not-claimed`: the reason, one sentence (a traceback for a crash)."""
     observed: int = 0

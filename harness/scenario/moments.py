@@ -38,7 +38,6 @@ class Awaited:
 
 
 def awaited(fault: Fault) -> Awaited:
-    """The trigger of `fault`."""
     return Awaited(fault=fault.id, when=fault.when, subtask=fault.of_subtask)
 
 

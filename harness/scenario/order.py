@@ -26,17 +26,11 @@ class AnyScenario(Protocol):
     """What the engine asks of a scenario, of whatever kind."""
 
     @property
-    def scenario(self) -> str:
-        """Its name."""
-
+    def scenario(self) -> str: ...
     @property
-    def about(self) -> str:
-        """Which fault is injected and what must hold, in one sentence."""
-
+    def about(self) -> str: ...
     @property
-    def faults(self) -> Sequence[Fault]:
-        """The faults to inject."""
-
+    def faults(self) -> Sequence[Fault]: ...
     @property
     def pitfall(self) -> str | None:
         """The mistake that a run must report, or it counts as vacuous."""
@@ -46,52 +40,31 @@ class AnyScenario(Protocol):
         """The server that lookups ask; None: the sink's."""
 
     @property
-    def thresholds(self) -> Thresholds | None:
-        """What a run may take at most; None: anything."""
-
+    def thresholds(self) -> Thresholds | None: ...
     @property
-    def has_two_servers(self) -> bool:
-        """Whether its world has a replica, because of a fault or of its lookups."""
-
-    def model_dump(self, *, mode: str, by_alias: bool) -> Mapping[str, Any]:
-        """Its JSON form."""
+    def has_two_servers(self) -> bool: ...
+    def model_dump(self, *, mode: str, by_alias: bool) -> Mapping[str, Any]: ...
 
 
 class AnyOrder(Protocol):
     """What the engine asks of an order, of whatever kind: of our operator's run, or of a user's job."""
 
     @property
-    def scenario(self) -> AnyScenario:
-        """What happens in the run."""
-
+    def scenario(self) -> AnyScenario: ...
     @property
-    def level(self) -> str:
-        """The name of its level."""
-
+    def level(self) -> str: ...
     @property
-    def seed(self) -> int:
-        """The seed of every random choice."""
-
+    def seed(self) -> int: ...
     @property
-    def sut(self) -> str:
-        """The name of the system under test."""
-
+    def sut(self) -> str: ...
     @property
-    def mutant(self) -> str | None:
-        """The planted defect, if there is one."""
-
+    def mutant(self) -> str | None: ...
     @property
-    def again(self) -> str:
-        """The command line that repeats this run."""
-
+    def again(self) -> str: ...
     @property
-    def fails_on_pitfall(self) -> bool:
-        """Whether a pitfall makes the run fail."""
-
+    def fails_on_pitfall(self) -> bool: ...
     @property
-    def needs(self) -> frozenset[str]:
-        """The abilities of a world that it needs, besides those of its faults."""
-
+    def needs(self) -> frozenset[str]: ...
     @property
     def named(self) -> bool:
         """Whether its scenario was named; else it was chosen by `all`, a folder or a tag, and may be left out."""

@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from harness.history.verdict import Judgement, Outcome
-from harness.scenario.symptom import RunEnding, cause_of
+from harness.scenario.symptom import counts_for, decisive_in, error_cause, violation_of, without_numbers
 
 _CONVICTIONS = {False: {Outcome.FAIL}, True: {Outcome.VACUOUS}}
 """The outcomes that detect a planted defect. V23 never fails: it detects a missing fault by being vacuous."""
@@ -20,11 +20,12 @@ _CONVICTIONS = {False: {Outcome.FAIL}, True: {Outcome.VACUOUS}}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorldDescription:
-    """The world of a run, and why it was chosen."""
+    """The infrastructure of a run."""
 
     kind: str
     """`local` or `containers`."""
     why: str
+    """Why it was chosen."""
     server: str
     """`MariaDB 10.11.19`, `MySQL 9.7.4`."""
     proxy: str
@@ -35,7 +36,7 @@ class WorldDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultTime:
-    """One activation of a fault, on the history's clock."""
+    """One time that a fault acted; times are microseconds of the history's clock, null for what never came."""
 
     planned_us: int | None = None
     """When it was due; None: the attempt performed it itself at its phase."""
@@ -68,14 +69,14 @@ class FaultTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultRecord:
-    """One fault: its plan and its activations; a repeated fault has several."""
+    """A disturbance: armed for the first time, healed for the last time, with the evidence of the first."""
 
     id: str
     kind: str
     plan: Mapping[str, Any]
     """Its fields in the scenario."""
-    times: tuple[FaultTime, ...]
-    """Empty: its trigger never came."""
+    times: tuple[FaultTime, ...] = ()
+    """Each activation, in order; empty: its trigger never came."""
 
     @property
     def bites(self) -> bool:
@@ -109,16 +110,14 @@ class FaultRecord:
 
     @property
     def evidence(self) -> Mapping[str, Any]:
-        """The evidence of the first activation."""
         return self.first.evidence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pitfall:
-    """A mistake in the use of asynchronous lookups that a run shows, although it violates no invariant."""
+    """A mistake that breaks no promise and will hurt; `name` as on `docs/explanation/pitfalls.md`."""
 
     name: str
-    """Its name in `docs/explanation/pitfalls.md`."""
     says: str
     """What was measured, and what it means."""
     advice: str
@@ -150,7 +149,7 @@ class Measure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Threshold:
-    """One threshold of the scenario, and what a run made of it."""
+    """One threshold of the scenario; with a planted defect it decides nothing."""
 
     name: str
     limit: float
@@ -172,20 +171,47 @@ class Threshold:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunOutcome:
-    """One run of one scenario."""
+class HistoryFile:
+    """The history beside this document."""
 
-    run_id: str
+    file: str
+    """Its path relative to the folder of the report."""
+    sha256: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRuns:
+    """What the runs of one scenario with one system under test have in common, and what repeats them besides a seed."""
+
     scenario: str
+    mutant: str | None
+    level: str
+    sut: str
     about: str
     plan: Mapping[str, Any]
     """The scenario as a JSON value, with `--set` applied."""
-    level: str
-    seed: int
-    sut: str
-    mutant: str | None
-    convicts: tuple[str, ...]
+    convicts: tuple[str, ...] = ()
     """The invariants that must detect the mutant; empty without a mutant."""
+    runner: str = "continuous"
+    """How level spark runs the operator."""
+    expected: str | None = None
+    cluster: int = 0
+    master: str = ""
+    """As `harness.scenario.order.Order` has them."""
+
+    @property
+    def kind(self) -> tuple[str, str | None, str, str]:
+        """The key of equal runs: scenario, planted defect, level, system under test."""
+        return self.scenario, self.mutant, self.level, self.sut
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOutcome(PlannedRuns):
+    """One run of one scenario."""
+
+    run_id: str
+    seed: int
     world: WorldDescription
     judgement: Judgement
     faults: tuple[FaultRecord, ...]
@@ -212,16 +238,10 @@ class RunOutcome:
     """Where the expected results of a user's lookup come from, and what it cost to find them."""
     fails_on_pitfall: bool = False
     """Whether a pitfall makes the run fail."""
-    runner: str = "continuous"
-    """How level spark ran the operator."""
     measures: Mapping[str, float] = field(default_factory=dict)
     """What was measured of it, by the names of thresholds, in milliseconds or calls for each record."""
     thresholds: tuple[Threshold, ...] = ()
     """The thresholds of the scenario, in its order."""
-    expected: str | None = None
-    cluster: int = 0
-    master: str = ""
-    """As `harness.scenario.order.Order` has them: needed to repeat the run."""
 
     @property
     def level_in_words(self) -> str:
@@ -243,24 +263,46 @@ class RunOutcome:
 
     @property
     def falls_by_pitfall(self) -> bool:
-        """Whether a pitfall makes it fail."""
         return self.fails_on_pitfall and bool(self.pitfalls)
 
     @property
     def cause(self) -> str:
-        """What it has shown, in words by which the runs of a campaign are grouped; empty: it simply passed."""
-        ended = RunEnding(
-            error=self.error,
-            interrupted=self.interrupted,
-            as_expected=self.as_expected,
-            mutant=self.mutant,
-            convicts=self.convicts,
-            pitfalls=[pitfall.name for pitfall in self.pitfalls],
-            plan=self.plan,
-            has_values=bool(self.values),
-            thresholds=[told.name for told in (*self.crossed, *self.unmeasured)],
-        )
-        return cause_of(self.judgement, ended)
+        """Invariant and class of the violation, exception and line, or why nothing was shown; empty: it simply passed.
+
+        The runs of a campaign are grouped by these words.
+        """
+        if self.mutant is not None:
+            if self.as_expected:
+                shown = violation_of(self.judgement, self.convicts) or "a vacuous V23"
+                return f"planted {self.mutant}: convicted by {shown}"
+            found = self._found if self.judgement.outcome is not Outcome.PASS else "all holds"
+            return f"planted {self.mutant}: not convicted; {found}"
+        if self.as_expected:
+            return f"pitfall {self.pitfalls[0].name}" if self.pitfalls else ""
+        return self._found
+
+    @property
+    def _found(self) -> str:
+        raised, verdict = error_cause(self.error), self.judgement.outcome
+        if raised is not None:
+            return raised
+        if verdict is Outcome.FAIL:
+            return violation_of(self.judgement, ())
+        if self.interrupted:
+            return "interrupted while it ran"
+        if self.error:
+            return f"stopped early: {without_numbers(self.error)}"
+        for threshold in (*self.crossed, *self.unmeasured):
+            return f"threshold {threshold.name} {'crossed' if verdict is Outcome.PASS else 'not held'}"
+        if self.pitfalls and verdict is Outcome.PASS:
+            return f"pitfall {self.pitfalls[0].name}"
+        decisive = decisive_in(self.plan)
+        blamed = [
+            one.invariant
+            for one in self.judgement.invariants
+            if one.outcome is verdict and counts_for(one, decisive=decisive, has_values=bool(self.values))
+        ]
+        return f"{' '.join([*blamed[:1], str(verdict)])}: nothing was shown"
 
     @property
     def crossed(self) -> tuple[Threshold, ...]:
@@ -275,17 +317,17 @@ class RunOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountedRun:
-    """One run of a campaign, as a report lists it; only some runs are shown in full besides."""
+    """One run of a report; its seed repeats it."""
 
     scenario: str
     mutant: str | None
     level: str
     seed: int
-    outcome: Outcome
+    verdict: Outcome
     as_expected: bool
     events: int
     falls: bool = False
-    """Whether a pitfall or a threshold makes it fail."""
+    """Whether a pitfall or a threshold makes it fail; not written."""
     digest: str = ""
     """The digest of its history (`harness.history.text.digest_of`); empty: not taken."""
     sut: str = "reference"
@@ -293,7 +335,7 @@ class CountedRun:
     """What it has shown, in words by which runs are grouped (`harness.scenario.symptom`); empty: it simply passed."""
     violations: tuple[tuple[str, str], ...] = ()
     """Each violation (invariant, kind of anomaly) once."""
-    took_s: float = 0.0
+    took_s: float = field(default=0.0, compare=False)
     again: str = ""
     """The command line that repeats it."""
     run_id: str = ""
@@ -302,14 +344,13 @@ class CountedRun:
     """As `RunOutcome.measures`."""
 
     @classmethod
-    def of(cls, outcome: RunOutcome) -> CountedRun:
-        """A run with a full outcome, as a report lists it."""
+    def of(cls, outcome: RunOutcome, **more: Any) -> Self:
         return cls(
             scenario=outcome.scenario,
             mutant=outcome.mutant,
             level=outcome.level,
             seed=outcome.seed,
-            outcome=outcome.judgement.outcome,
+            verdict=outcome.judgement.outcome,
             as_expected=outcome.as_expected,
             events=outcome.judgement.accounting.get("events", 0),
             falls=outcome.falls,
@@ -320,12 +361,13 @@ class CountedRun:
             again=outcome.again,
             run_id=outcome.run_id,
             measures=outcome.measures,
+            **more,
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingRuns:
-    """Runs of one scenario that were asked for and not made."""
+    """Runs that were asked for and not made."""
 
     scenario: str
     mutant: str | None
@@ -336,7 +378,7 @@ class MissingRuns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """A scenario that was not named and that the job cannot meet, so that none of its runs was asked for."""
+    """A scenario that was not named and that the job cannot meet; none of its runs is in `asked`."""
 
     scenario: str
     need: str
@@ -349,35 +391,6 @@ def left_out_line(left_out: Iterable[LeftOut]) -> str:
     needs = Counter(one.need for one in left_out)
     told = (f"{count} need{'s' if count == 1 else ''} {need}" for need, count in needs.most_common())
     return f"{needs.total()} left out: {', '.join(told)}" if needs else ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedRuns:
-    """What the runs of one scenario with one system under test have in common; with a seed, it repeats any of them."""
-
-    scenario: str
-    mutant: str | None
-    level: str
-    sut: str
-    about: str
-    plan: Mapping[str, Any]
-    convicts: tuple[str, ...] = ()
-    runner: str = "continuous"
-    expected: str | None = None
-    cluster: int = 0
-    master: str = ""
-
-    @property
-    def kind(self) -> tuple[str, str | None, str, str]:
-        """The key of equal runs: scenario, planted defect, level, system under test."""
-        return self.scenario, self.mutant, self.level, self.sut
-
-    @classmethod
-    def of(cls, outcome: RunOutcome) -> PlannedRuns:
-        """The row of an outcome."""
-        names = ("scenario", "mutant", "level", "sut", "about", "plan", "convicts")
-        more = ("runner", "expected", "cluster", "master")
-        return cls(**{name: getattr(outcome, name) for name in (*names, *more)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

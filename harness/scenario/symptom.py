@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from harness.history.verdict import InvariantVerdict, Judgement, Outcome
 
@@ -49,61 +48,7 @@ _EXITED = re.compile(r"the worker's process (ended with exit code \d+|was ended 
 """As `harness.engine.level.ending_of` writes it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunEnding:
-    """What else than its verdict says how a run went."""
-
-    error: str | None = None
-    interrupted: bool = False
-    as_expected: bool = True
-    mutant: str | None = None
-    convicts: Sequence[str] = ()
-    pitfalls: Sequence[str] = ()
-    plan: Mapping[str, Any] | None = None
-    has_values: bool = False
-    """Whether expected results of a user's lookup are judged."""
-    thresholds: Sequence[str] = ()
-    """The names of those that were crossed, or not measured, and decide."""
-
-
-def cause_of(judgement: Judgement, ended: RunEnding) -> str:
-    """Invariant and class of the violation, exception and line, or why nothing was shown; empty: it simply passed."""
-    if ended.mutant is not None:
-        if ended.as_expected:
-            shown = _violation(judgement, ended.convicts) or "a vacuous V23"
-            return f"planted {ended.mutant}: convicted by {shown}"
-        found = _found(judgement, ended) if judgement.outcome is not Outcome.PASS else "all holds"
-        return f"planted {ended.mutant}: not convicted; {found}"
-    if ended.as_expected:
-        return f"pitfall {ended.pitfalls[0]}" if ended.pitfalls else ""
-    return _found(judgement, ended)
-
-
-def _found(judgement: Judgement, ended: RunEnding) -> str:
-    raised = error_cause(ended.error)
-    if raised is not None:
-        return raised
-    if judgement.outcome is Outcome.FAIL:
-        return _violation(judgement, ())
-    if ended.interrupted:
-        return "interrupted while it ran"
-    if ended.error:
-        return f"stopped early: {without_numbers(ended.error)}"
-    if ended.thresholds:
-        return f"threshold {ended.thresholds[0]} {'crossed' if judgement.outcome is Outcome.PASS else 'not held'}"
-    if ended.pitfalls and judgement.outcome is Outcome.PASS:
-        return f"pitfall {ended.pitfalls[0]}"
-    decisive = decisive_in(ended.plan or {})
-    blamed = [
-        verdict.invariant
-        for verdict in judgement.invariants
-        if verdict.outcome is judgement.outcome
-        and counts_for(verdict, decisive=decisive, has_values=ended.has_values)
-    ]
-    return f"{' '.join([*blamed[:1], str(judgement.outcome)])}: nothing was shown"
-
-
-def _violation(judgement: Judgement, meant: Sequence[str]) -> str:
+def violation_of(judgement: Judgement, meant: Sequence[str]) -> str:
     """`V8 lost`; of several violations the meant one, then what the database shows."""
     found = judgement.violations or tuple(
         (verdict.invariant, "violated") for verdict in judgement.convicted()

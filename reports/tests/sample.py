@@ -360,7 +360,7 @@ def counted_pass(scenario: str, seed: int, *, level: str = "sim") -> CountedRun:
         mutant=None,
         level=level,
         seed=seed,
-        outcome=Outcome.PASS,
+        verdict=Outcome.PASS,
         as_expected=True,
         events=1200,
         took_s=0.02,
@@ -376,7 +376,7 @@ def _counted(scenario: str, seed: int, like: RunOutcome | None) -> CountedRun:
     told = CountedRun.of(like)
     return replace(
         passed,
-        outcome=told.outcome,
+        verdict=told.verdict,
         as_expected=told.as_expected,
         cause=told.cause,
         violations=told.violations,

@@ -80,7 +80,7 @@ def test_every_run_is_a_cell_and_a_row_of_the_page(view: CampaignView) -> None:
     seen = Seen(page_text(view, title="t"))
 
     for run in view.runs:
-        assert any(text.startswith(f"seed {run.seed} {run.outcome}") for text in seen.texts)
+        assert any(text.startswith(f"seed {run.seed} {run.verdict}") for text in seen.texts)
     assert sum(text.endswith("not run: the campaign was interrupted") for text in seen.texts) == 10
     assert page_text(view, title="t").count('<tr><th scope="row" class="num">') == 60
 

@@ -21,7 +21,7 @@ from reports.junit import junit_text
 from reports.machine import render
 from reports.markdown import markdown_text
 from reports.page import page_text
-from reports.pretty import print_sections, terminal
+from reports.pretty import print_outcomes, terminal
 from reports.run_document import document_of, document_text
 from reports.run_section import RunSection, section_of
 from reports.tests.sample import HOSTILE, hostile_outcome, judgement_of, lost_outcome, outcome_of
@@ -140,7 +140,7 @@ def test_every_form_of_a_report_tells_the_same_let_and_then(section: RunSection)
     explanation = told.stories[0].explanation
     assert explanation is not None
     stream, view = io.StringIO(), view_of([section.outcome])
-    print_sections([section], console=terminal(stream))
+    print_outcomes([section.outcome], console=terminal(stream))
     forms = {
         "terminal": stream.getvalue(),
         "junit": html.unescape(junit_text(view, title="t")),
@@ -159,7 +159,7 @@ def test_every_form_of_a_report_tells_the_same_let_and_then(section: RunSection)
 
 def test_every_form_of_a_report_names_the_guarantee(section: RunSection) -> None:
     stream, view = io.StringIO(), view_of([section.outcome])
-    print_sections([section], console=terminal(stream))
+    print_outcomes([section.outcome], console=terminal(stream))
 
     for text in (
         stream.getvalue(),

@@ -18,7 +18,7 @@ from reports.junit import junit_text
 from reports.losses import losses_of
 from reports.markdown import markdown_text
 from reports.page import page_text
-from reports.pretty import print_sections, terminal
+from reports.pretty import print_outcomes, terminal
 from reports.reading import Tone
 from reports.run_document import document_of, document_text
 from reports.run_section import RunSection, section_of
@@ -92,7 +92,7 @@ def test_a_late_commit_is_named_after_the_start_that_wrote_it(folder: Path) -> N
 
 def _printed(section: RunSection) -> str:
     stream = StringIO()
-    print_sections([section], console=terminal(stream, color=False))
+    print_outcomes([section.outcome], console=terminal(stream, color=False))
     return stream.getvalue()
 
 
@@ -230,7 +230,6 @@ def test_an_id_of_several_columns_has_its_events_in_the_excerpt(folder: Path) ->
 
 def test_a_sweep_names_each_crash_point_that_did_not_hold_in_every_form(folder: Path) -> None:
     outcomes = job_sample.swept(folder, points=12, bad=(7, 8))
-    sections = [section_of(outcome) for outcome in outcomes]
 
     (strip,) = strips_of(outcomes)
     document = json.loads(document_text(document_of(view_of(outcomes), title="t")))
@@ -239,7 +238,7 @@ def test_a_sweep_names_each_crash_point_that_did_not_hold_in_every_form(folder: 
     assert strip.sentence == "24 crash points tried: 2 broke a promise."
     assert next(point.told for point in strip.points if point.tone is Tone.BAD) == told
     stream = StringIO()
-    print_sections(sections, console=terminal(stream, color=False))
+    print_outcomes(outcomes, console=terminal(stream, color=False))
     assert told in stream.getvalue()
     assert "   after  n=1    ......XX....\n" in stream.getvalue()
     assert stream.getvalue().count("V8 VIOLATED") == 1, "the second point showed what the first did"

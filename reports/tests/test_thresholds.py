@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from junitparser import Error, Failure, JUnitXml
 
-from harness.engine.run_counts import Counted
+from harness.engine.run_counts import counted_of
 from harness.history.verdict import Outcome
 from harness.scenario.outcome import RunOutcome, Threshold
 from harness.system.errors import Exit
@@ -48,7 +48,7 @@ def test_a_crossed_threshold_makes_a_pass_fail_and_leads_its_sentence(passed: Ru
 
     assert (reading.tone, reading.word) == (Tone.BAD, "threshold crossed")
     assert reading.sentence.startswith(f"Threshold crossed: {SENTENCE}.")
-    assert Counted.of(0, crossed).exit_code(planted=False) is Exit.VIOLATION
+    assert counted_of(0, crossed).exit_code() is Exit.VIOLATION
 
 
 def test_an_unknown_threshold_is_no_pass(passed: RunOutcome) -> None:
@@ -56,7 +56,7 @@ def test_an_unknown_threshold_is_no_pass(passed: RunOutcome) -> None:
 
     assert read_run(outcome).tone is Tone.OPEN
     assert "no record left the operator" in read_run(outcome).sentence
-    assert Counted.of(0, outcome).exit_code(planted=False) is Exit.UNDECIDED
+    assert counted_of(0, outcome).exit_code() is Exit.UNDECIDED
 
 
 def test_a_planted_defect_that_was_convicted_may_be_slow(passed: RunOutcome) -> None:

@@ -89,7 +89,7 @@ def _trial(
     mine = [run for run in counted if orders[run.order].scenario is scenario]
     passed = sum(run.as_expected for run in mine if orders[run.order].mutant is None)
     convicted = sum(run.as_expected for run in mine if orders[run.order].mutant is not None)
-    codes = {run.exit_code(planted=False) for run in mine if orders[run.order].mutant is None}
+    codes = {run.exit_code() for run in mine if orders[run.order].mutant is None}
     overlooked = scenario.mutant is not None and "sim" in scenario.levels and not convicted
     return Trial(
         exit_code=Exit.VIOLATION if overlooked else worst_code(codes),

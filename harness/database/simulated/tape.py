@@ -129,9 +129,9 @@ class MemoryRecorder:
         self._tape = Tape(self._hub)
 
     def event(self, kind: type[AttemptEvent], **fields: Any) -> None:
-        if kind in _HOLDS_VALUES and (held := _HOLDS_VALUES[kind]) in fields:
-            value = fields[held]
-            if type(value) not in _SCALARS:
+        if kind in _HOLDS_VALUES:
+            held = _HOLDS_VALUES[kind]
+            if held in fields and type(value := fields[held]) not in _SCALARS:
                 fields[held] = _kept(value)
             # A callback may accept an outcome and mail it to the task: V21 must not see a foreign thread.
             if kind is Res and self.thread is CALLBACK:

@@ -13,7 +13,7 @@ import pytest
 from harness.engine.campaign import KEPT_MAX, Finished, carry_out
 from harness.engine.level import Observer, Opening, Play, RunSite, Stop
 from harness.engine.open_levels import StagePlan
-from harness.engine.run_counts import Counted, tallies
+from harness.engine.run_counts import Counted, counted_of, tallies
 from harness.history.verdict import Judgement, Outcome
 from harness.levels import level_named
 from harness.levels.sim.level import SimulatedLevel
@@ -26,6 +26,7 @@ from tools.cases import each, in_sweep_after
 PASS, VACUOUS, UNKNOWN, FAIL = Outcome.PASS, Outcome.VACUOUS, Outcome.UNKNOWN, Outcome.FAIL
 ORDER = Order(scenario=load_many(["calm"])[0], level="live", seed=1)
 BROKE = WorldError("the server went away")
+KIND: dict[str, Any] = {"order": 0, "scenario": "calm", "level": "live", "seed": 1}
 
 
 def outcome(verdict: Outcome) -> RunOutcome:
@@ -89,7 +90,7 @@ def test_the_exit_code_of(
         tallies=tuple(
             tallies(
                 [ORDER] * len(verdicts),
-                [Counted.of(number, outcome(verdict)) for number, verdict in enumerate(verdicts)],
+                [counted_of(number, outcome(verdict)) for number, verdict in enumerate(verdicts)],
             )
         ),
         asked=len(verdicts) + missing,
@@ -113,7 +114,7 @@ def test_a_function_that_is_refused_in_some_runs_gives_4_unless_another_run_is_v
         interrupted=False,
         refused=("in keys-composite: it returned a set",),
     )
-    counted = [Counted.of(number, outcome(verdict)) for number, verdict in enumerate(verdicts)]
+    counted = [counted_of(number, outcome(verdict)) for number, verdict in enumerate(verdicts)]
 
     assert replace(finished, tallies=tuple(tallies([ORDER], counted))).exit_code is code
 
@@ -208,7 +209,7 @@ def test_what_the_system_under_test_cannot_meet_is_left_out_or_refused_if_it_was
     finished = carry_out(orders, _without_kafka(tmp_path), observer=Observer(), stop=Stop())
 
     assert (finished.asked, finished.ran, finished.exit_code) == (asked, 1, code)
-    assert [one.need for one in finished.unmet] == ([] if kind is Order else ["Kafka"])
+    assert [one.need for one in finished.left_out] == ([] if kind is Order else ["Kafka"])
     assert len(finished.refused) == (kind is Order)
 
 
@@ -241,7 +242,7 @@ def test_a_convicted_defect_holds_and_a_surviving_one_is_a_violation(
     code: Exit,
 ) -> None:
     planted = replace(ORDER, mutant="tools.defects:late_results")
-    run = Counted(order=0, outcome=outcome, as_expected=as_expected, events=1)
+    run = Counted(**KIND, mutant=planted.mutant, verdict=outcome, as_expected=as_expected, events=1)
 
     finished = Finished(outcomes=(), tallies=tuple(tallies([planted], [run])), asked=1, interrupted=False)
 
@@ -249,7 +250,7 @@ def test_a_convicted_defect_holds_and_a_surviving_one_is_a_violation(
 
 
 def test_a_pitfall_that_makes_a_run_fail_is_a_violation_to_the_exit_code_u2() -> None:
-    run = Counted(order=0, outcome=PASS, as_expected=False, events=1, falls=True)
+    run = Counted(**KIND, mutant=None, verdict=PASS, as_expected=False, events=1, falls=True)
 
     finished = Finished(outcomes=(), tallies=tuple(tallies([ORDER], [run])), asked=1, interrupted=False)
 

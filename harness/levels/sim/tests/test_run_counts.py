@@ -122,14 +122,15 @@ def test_a_budget_that_passes_ends_the_run_in_progress_and_the_count(jobs: int) 
     counted = list(count([long] * 10, SimulatedLevel(), jobs=jobs, budget=budget))
 
     assert 1 <= len(counted) <= jobs
-    assert {run.outcome for run in counted} == {Outcome.UNKNOWN}
+    assert {run.verdict for run in counted} == {Outcome.UNKNOWN}
     assert all(run.cut_after_s is not None for run in counted)
     assert max(run.events for run in counted) < 16_000
 
 
 def run(order: int, *, cause: str = "", refusal: SutError | None = None) -> Counted:
+    kind: dict[str, Any] = {"scenario": "calm", "mutant": None, "level": "sim", "verdict": Outcome.PASS}
     return Counted(
-        order=order, outcome=Outcome.PASS, as_expected=not cause, events=1, cause=cause, refusal=refusal
+        **kind, seed=order, order=order, as_expected=not cause, events=1, cause=cause, refusal=refusal
     )
 
 

@@ -47,7 +47,7 @@ from harness.system.pool import open_processes
 from harness.testing.judging import refuse_blind_judge
 
 if TYPE_CHECKING:
-    from harness.judge.checkers.judge import Progress
+    from harness.history.text import OnRead
 
 
 _PATIENCE_US = 500_000
@@ -59,7 +59,7 @@ _THOUSAND = 1000
 
 
 @contextmanager
-def reading(name: str, *, quiet: bool, verbose: bool) -> Iterator[Progress | None]:
+def reading(name: str, *, quiet: bool, verbose: bool) -> Iterator[OnRead | None]:
     """The progress display for reading `name`; None: show none."""
     if quiet:
         yield None

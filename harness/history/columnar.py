@@ -3,8 +3,8 @@
 Implements "Columns" of `docs/reference/history.md`. One row per event, in the order of the text form; row r, counted
 from 0, is line r + 2. The header is a line of JSON in the schema's metadata; a null cell is an absent field.
 Lossless: an event that the columns cannot hold (an integer beyond 64 bits, an unpaired surrogate) is stored as text
-in the column `line`, with all other cells null. Every row is read as a line of text, so both forms obey the same
-rules; a row without a text form becomes a line with the reason in `odd`. Memory: one record batch.
+in the column `line`, with all other cells null. Rows are read as lines of text, some hundred at a time, so both forms
+obey the same rules; a row without a text form becomes a line with the reason in `odd`. Memory: one record batch.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from harness.history.event import Event
+from harness.history.event_fields import ALL_CLAIMS, kinds_of
 from harness.history.header import Header
 from harness.history.strict_json import Loose, strictly
-from harness.history.text import CutOff, Line, event_json, header_line, json_text, line_of, parts_of
+from harness.history.text import CutOff, Line, OnRead, event_json, header_line, json_text, line_of, parts_of
 from harness.system.errors import UsageError
 
 HEADER_KEY = b"floodmark.history"
@@ -34,24 +35,52 @@ ROWS = 1 << 14
 """Rows of a record batch or row group, which a reader holds in memory."""
 _INT = 1 << 63
 
-_WHOLE = ("n", "t", "mail", "s", "a", "from", "c", "pos", "try", "token", "seq", "j", "ts", "w", "id",
-          "ver", "rows", "part", "at")  # fmt: skip
-_FLAGS = ("final", "stalls", "ts_null", "w_end", "retry")
-_TEXTS = ("k", "thread", "id_text", "r", "f", "phase", "by", "table")
-"""Columns of plain text."""
-JSON_COLUMNS = ("key", "expect", "v", "nonce", "error", "elements", "evidence", "why", "can", "of", "to")
-"""Columns of JSON text, for fields that may hold any value, a list or an object."""
+_FEW = 1 << 8
+"""Rows made into text at a time, whose events stay in the processor's cache while they are followed."""
 
-COLUMNS: Mapping[str, pa.DataType] = {
-    **dict.fromkeys(_WHOLE, pa.int64()),
-    **dict.fromkeys(_FLAGS, pa.bool_()),
-    **dict.fromkeys((*_TEXTS, *JSON_COLUMNS, "line"), pa.string()),
-}
+
+def _columns() -> tuple[dict[str, pa.DataType], frozenset[str], dict[str, tuple[str, str | None]]]:
+    """`COLUMNS`, `JSON_COLUMNS` and `_ASIDE` by the types of the fields of events."""
+    kinds = kinds_of(ALL_CLAIMS)
+    fields = {
+        name: field for row in (*kinds.fields.values(), *kinds.ended.values()) for name, field in row.items()
+    }
+    found: dict[str, pa.DataType] = {}
+    texts: dict[str, pa.DataType] = {"k": pa.string()}
+    aside: dict[str, tuple[str, str | None]] = {}
+    of_json = []
+    for name, field in fields.items():
+        match field.checks.schema:
+            case {"type": "boolean"}:
+                found[name] = pa.bool_()
+            case {"type": "string"} | {"enum": _}:
+                texts[name] = pa.string()
+            case {"type": "integer"}:
+                found[name] = pa.int64()
+            case {"type": ["integer", "string"]}:
+                found[name], texts[f"{name}_text"] = pa.int64(), pa.string()
+                aside[f"{name}_text"] = (name, None)
+            case {"type": ["integer", "null"]}:
+                found[name] = pa.int64()
+                if not field.required:
+                    found[f"{name}_null"], aside[f"{name}_null"] = pa.bool_(), (name, "null")
+            case {"anyOf": [{"type": "integer"}, {"const": word}]}:
+                found[name], found[f"{name}_{word}"] = pa.int64(), pa.bool_()
+                aside[f"{name}_{word}"] = (name, json.dumps(word))
+            case _:
+                of_json.append(name)
+    return {**found, **texts, **dict.fromkeys((*of_json, "line"), pa.string())}, frozenset(of_json), aside
+
+
+COLUMNS: Mapping[str, pa.DataType]
+COLUMNS, JSON_COLUMNS, _ASIDE = _columns()
 """All columns. A file must have `n`, `t`, `k` and the columns that the kinds of its events require.
 
-`id_text` holds an id that is a string, `w_end` marks the final watermark, `ts_null` a `ts` that is present and
-null. A `start` always has `from`; a null cell is a null `from`.
+`JSON_COLUMNS` hold JSON text, for fields that may hold any value, a list or an object. The columns of `_ASIDE` hold
+what the field's own column cannot: `id_text` an id that is a string, `w_end` marks the final watermark, `ts_null` a
+`ts` that is present and null. A `start` always has `from`; a null cell is a null `from`.
 """
+_BESIDE = {name: (column, constant) for column, (name, constant) in _ASIDE.items()}
 
 
 class _Table(Protocol):
@@ -104,9 +133,10 @@ def _cells(event: Event) -> dict[str, Any]:
             # UTF-8 cannot encode an unpaired surrogate.
             if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
                 return _as_line(event)
-            cells |= {"w_end": True} if name == "w" else {"id_text" if name == "id" else name: value}
-        elif value is None and name == "ts":
-            cells["ts_null"] = True
+            column, constant = _BESIDE.get(name, (name, None))
+            cells[column] = value if constant is None else True
+        elif value is None and name in _BESIDE:
+            cells[_BESIDE[name][0]] = True
         else:
             cells[name] = value
     return cells
@@ -128,8 +158,6 @@ def _canonical(value: object) -> str:
 
 
 _WHITE = " \t\r\n"
-_ASIDE = {"id_text": "id", "ts_null": "ts", "w_end": "w"}
-"""Columns that hold a value which the named field's own column cannot."""
 _REQUIRED = ("n", "t", "k")
 _TEXT_COLUMNS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 
@@ -145,19 +173,20 @@ class Rows(NamedTuple):
     batches: Iterator[pa.RecordBatch]
 
 
-def column_lines(path: Path) -> Iterator[Line]:
-    """The lines of `path`; raises UsageError if it cannot be read, `CutOff` if it is damaged."""
+def column_pieces(path: Path, progress: OnRead | None = None) -> Iterator[bytes | Line]:
+    """The text of `path`; raises UsageError if it cannot be read, `CutOff` if it is damaged."""
     rows = open_rows(path)
-    yield Line(number=1, raw=rows.header, ended=True)
-    number = 2
+    yield Line(rows.header)
+    count = 0
     for batch in rows.batches:
-        for row in batch.to_pylist():
-            yield line_of_row(number, row)
-            number += 1
+        yield from text_of_rows(batch)
+        count += batch.num_rows
+        if progress is not None:
+            progress(rows.size * count // rows.total, rows.size)
 
 
 def open_rows(path: Path) -> Rows:
-    """Open a file or a folder of parts, and check its columns; raises as `column_lines` does, here and in iteration."""
+    """Open a file or a folder of parts, and check its columns; raises as `column_pieces`, here and in iteration."""
     if path.is_dir():
         return _open_parts(path)
     batches = _batches(path)
@@ -382,14 +411,52 @@ def _number(line: str | None) -> int:
     return n if type(n) is int and -_INT <= n < _INT else _INT - 1
 
 
-def line_of_row(number: int, row: Mapping[str, object]) -> Line:
+def text_of_rows(batch: pa.RecordBatch) -> Iterator[bytes | Line]:
+    """The lines of these rows, many together; by themselves those of which one is odd."""
+    filled = [name for name in batch.schema.names if batch.column(name).null_count < batch.num_rows]
+    rows = batch.select(filled)
+    for start in range(0, rows.num_rows, _FEW):
+        few = rows.slice(start, _FEW)
+        text = _text_of({name: few.column(name).to_pylist() for name in filled}, few.num_rows)
+        if text is None:
+            yield from map(_line_of_row, few.to_pylist() if filled else [{}] * few.num_rows)
+        else:
+            yield text
+
+
+def _text_of(columns: Mapping[str, Sequence[object]], count: int) -> bytes | None:
+    """The lines of these rows; None if one of them is odd, or not the text of its cells alone."""
+    if not columns or "line" in columns:
+        return None
+    absent = [None] * count
+    if "start" in columns.get("k", ()) and any(
+        k == "start" and checkpoint is None
+        for k, checkpoint in zip(columns["k"], columns.get("from", absent), strict=True)
+    ):
+        return None
+    for aside, (name, _) in _ASIDE.items():
+        pairs = zip(columns.get(aside, absent), columns.get(name, absent), strict=True)
+        if aside in columns and any(beside and own is not None for beside, own in pairs):
+            return None
+    fields = []
+    try:
+        for name, cells in columns.items():
+            texts = {cell: None if cell is None else _field_text(name, cell) for cell in dict.fromkeys(cells)}
+            fields.append(map(texts.__getitem__, cells))
+    except ValueError:
+        return None
+    text = "{" + "}\n{".join(",".join(filter(None, row)) for row in zip(*fields, strict=True)) + "}\n"
+    # JSON of a stranger may have line feeds.
+    return text.encode() if text.count("\n") == count else None
+
+
+def _line_of_row(row: Mapping[str, object]) -> Line:
     """The text form of a row; if it has none, a Line with the reason in `odd`."""
     cells = {name: cell for name, cell in row.items() if cell is not None}
     try:
-        text = _text(cells)
+        return Line(_text(cells).encode())
     except ValueError as odd:
-        return Line(number=number, raw=json.dumps(cells).encode(), ended=True, odd=str(odd))
-    return Line(number=number, raw=text.encode(), ended=True)
+        return Line(json.dumps(cells).encode(), odd=str(odd))
 
 
 def _text(cells: dict[str, Any]) -> str:
@@ -398,29 +465,25 @@ def _text(cells: dict[str, Any]) -> str:
         if len(cells) > 1:
             raise ValueError("the row has a `line`, and another cell beside it")
         return _json("line", cells["line"])
-    for aside, name in _ASIDE.items():
+    for aside, (name, _) in _ASIDE.items():
         if cells.get(aside) and name in cells:
             raise ValueError(f"the row has both `{name}` and `{aside}`")
-    fields = [text for name, cell in cells.items() if (text := field_text(name, cell))]
+    fields = [text for name, cell in cells.items() if (text := _field_text(name, cell))]
     if cells.get("k") == "start" and "from" not in cells:
         fields.append('"from":null')
     return "{" + ",".join(fields) + "}"
 
 
-def field_text(name: str, cell: Any) -> str | None:
+def _field_text(name: str, cell: Any) -> str | None:
     """The field of a cell that is not null, as in the text form; raises ValueError if its JSON is not strict."""
     if name in JSON_COLUMNS:
         return f'"{name}":{_json(name, cell)}'
     if type(cell) is int:
         return f'"{name}":{cell}'
-    match name:
-        case "id_text":
-            return f'"id":{json.dumps(cell)}'
-        case "ts_null":
-            return '"ts":null' if cell else None
-        case "w_end":
-            return '"w":"end"' if cell else None
-    return f'"{name}":{json.dumps(cell)}'
+    field, constant = _ASIDE.get(name, (name, None))
+    if constant is None:
+        return f'"{field}":{json.dumps(cell)}'
+    return f'"{field}":{constant}' if cell else None
 
 
 def _json(name: str, cell: str) -> str:

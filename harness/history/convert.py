@@ -13,12 +13,10 @@ from itertools import chain
 from pathlib import Path
 from shutil import rmtree
 
-from harness.history.fast_files import open_fast
-from harness.history.fast_read import NeedsExactReader
 from harness.history.files import write
-from harness.history.read import read_whole
+from harness.history.read import NeedsExactReader, open_history, read_whole
 from harness.history.strict_json import integers_of_any_length
-from harness.system.errors import Exit, FloodmarkError, HarnessError, HistoryError, UsageError
+from harness.system.errors import Exit, FloodmarkError, UsageError
 
 
 def convert(source: Path, target: Path) -> tuple[str, ...]:
@@ -28,31 +26,20 @@ def convert(source: Path, target: Path) -> tuple[str, ...]:
     """
     if target.exists():
         raise UsageError(f"{target} exists already", fix="name a file that does not exist")
-    history = open_fast(source)
+    history = open_history(source)
     with integers_of_any_length():
-        if history.header is None:
-            raise _malformed(source, 1)
+        # Where the history is malformed, `read_whole` raises, with every breach.
+        header = history.header or read_whole(source)[0]
         try:
-            write(target, history.header, chain.from_iterable(history.batches()))
-        except NeedsExactReader as odd:
+            write(target, header, chain.from_iterable(history.batches()))
+        except NeedsExactReader:
             if target.is_dir():
                 rmtree(target)
             else:
                 target.unlink()
-            raise _malformed(source, odd.line) from odd
+            read_whole(source)
+            raise
     return tuple(history.warnings)
-
-
-def _malformed(source: Path, line: int) -> HistoryError:
-    """The error of the exact reader, which lists every breach."""
-    try:
-        read_whole(source)
-    except HistoryError as error:
-        return error
-    raise HarnessError(
-        f"the fast reader refuses line {line} of {source}, and the exact reader accepts it",
-        fix="report it, with the file",
-    )
 
 
 def main(words: Sequence[str]) -> int:

@@ -2,8 +2,8 @@
 
 Answers to Jepsen's operations. Invariant: an event is a frozen value; `n` is the total order, `t` is microseconds
 of the run's monotonic clock. `UNSET` means that the field is absent, which differs from null. A constructor
-checks nothing: `event_fields` and `rules.Rules` check input, or `fast_read` decodes it and checks the minimum that
-a type states.
+checks nothing. The annotations are the one declaration of the fields: `fields` makes the checks of a line, its
+messages and the JSON Schema from them, `columnar` the columns, and `read` decodes by them.
 """
 
 from __future__ import annotations
@@ -11,14 +11,61 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 Id = int | str
 """The id of a record; `1` and `"1"` are different ids."""
 W = int | Literal["end"]
 """A watermark; `"end"` is the final one, higher than all others."""
-_AtLeast0 = Annotated[int, msgspec.Meta(ge=0)]
-_AtLeast1 = Annotated[int, msgspec.Meta(ge=1)]
+AtLeast0 = Annotated[int, Meta(ge=0)]
+AtLeast1 = Annotated[int, Meta(ge=1)]
+
+
+def _is_element(element: dict[str, object]) -> bool:
+    match element:
+        case {"id": _, "w": _}:
+            return False
+        case {"id": id_}:
+            return type(id_) is int or isinstance(id_, str)
+        case {"w": w, "pos": pos}:
+            return (type(w) is int or w == "end") and type(pos) is int
+    return False
+
+
+_ID_SCHEMA = {"type": ["integer", "string"]}
+_W_SCHEMA = {"anyOf": [{"type": "integer"}, {"const": "end"}]}
+_ELEMENT_SCHEMA = {
+    "type": "object",
+    "oneOf": [
+        {"required": ["id"], "properties": {"id": _ID_SCHEMA, "w": False}},
+        {"required": ["w", "pos"], "properties": {"w": _W_SCHEMA, "pos": {"type": "integer"}, "id": False}},
+    ],
+}
+_SUBTASKS_SCHEMA = {
+    "type": "array",
+    "items": {"type": "integer", "minimum": 0},
+    "minItems": 1,
+    "uniqueItems": True,
+}
+Elements = Annotated[
+    list[dict[str, Any]],
+    Meta(
+        description='a list of {"id": ...} and {"w": ..., "pos": ...}',
+        extra_json_schema={"type": "array", "items": _ELEMENT_SCHEMA},
+        extra={"holds": lambda value: all(map(_is_element, value))},
+    ),
+]
+_Subtasks = Annotated[
+    list[AtLeast0],
+    Meta(
+        min_length=1,
+        description="a list of at least one subtask, none twice",
+        extra_json_schema=_SUBTASKS_SCHEMA,
+        extra={"holds": lambda value: len(set(value)) == len(value)},
+    ),
+]
+Phase = Literal["begin", "end"]
+_Cause = Annotated[str | UnsetType, Meta(extra={"claim": "explained"})]
 
 
 class _At(
@@ -32,7 +79,7 @@ class _At(
     gc=False,
 ):
     n: int
-    t: _AtLeast0
+    t: AtLeast0
     thread: str | UnsetType = UNSET
     mail: int | UnsetType = UNSET
 
@@ -40,8 +87,8 @@ class _At(
 class AttemptEvent(_At, frozen=True, kw_only=True):
     """Base of the events of one attempt of one subtask."""
 
-    s: _AtLeast0
-    a: _AtLeast1
+    s: AtLeast0
+    a: AtLeast1
 
 
 class Start(AttemptEvent, frozen=True, kw_only=True, tag="start"):
@@ -49,14 +96,14 @@ class Start(AttemptEvent, frozen=True, kw_only=True, tag="start"):
 
     from_: int | None = msgspec.field(name="from")
     pos: int
-    by: str | UnsetType = UNSET
+    by: _Cause = UNSET
 
 
 class Restore(AttemptEvent, frozen=True, kw_only=True, tag="restore"):
     """The operator restores these elements, in this order."""
 
     c: int
-    elements: list[dict[str, Any]]
+    elements: Elements
 
 
 class In(AttemptEvent, frozen=True, kw_only=True, tag="in"):
@@ -69,7 +116,7 @@ class In(AttemptEvent, frozen=True, kw_only=True, tag="in"):
     expect: list[Any] | UnsetType = UNSET
     part: int | UnsetType = UNSET
     """The partition of the source that it comes from."""
-    at: _AtLeast0 | UnsetType = UNSET
+    at: AtLeast0 | UnsetType = UNSET
     """Its place in that partition."""
 
 
@@ -84,7 +131,7 @@ class Call(AttemptEvent, frozen=True, kw_only=True, tag="call"):
     """An external call begins."""
 
     id: Id
-    try_: _AtLeast1 = msgspec.field(name="try")
+    try_: AtLeast1 = msgspec.field(name="try")
     nonce: Any | UnsetType = UNSET
 
 
@@ -92,16 +139,16 @@ class Res(AttemptEvent, frozen=True, kw_only=True, tag="res"):
     """The operator accepts the outcome of a call."""
 
     id: Id
-    try_: _AtLeast1 = msgspec.field(name="try")
+    try_: AtLeast1 = msgspec.field(name="try")
     r: Literal["ok", "fail", "timeout", "unknown"]
     final: bool
     v: list[Any] | UnsetType = UNSET
-    nonce: Any | UnsetType = UNSET
+    nonce: Annotated[Any | UnsetType, Meta(extra={"after": "try"})] = UNSET
     error: Any | UnsetType = UNSET
-    by: str | UnsetType = UNSET
-    retry: bool | UnsetType = UNSET
+    by: Annotated[str | UnsetType, Meta(extra={"claim": "explained", "after": "ver"})] = UNSET
+    retry: Annotated[bool | UnsetType, Meta(extra={"claim": "retry"})] = UNSET
     """Whether the strategy retries this outcome, whatever the header's `retry.on` says."""
-    ver: _AtLeast0 | UnsetType = UNSET
+    ver: Annotated[AtLeast0 | UnsetType, Meta(extra={"claim": "versions"})] = UNSET
     """The version of the looked-up rows that the answer was read from."""
 
 
@@ -109,7 +156,7 @@ class Out(AttemptEvent, frozen=True, kw_only=True, tag="out"):
     """The operator emits result `j` of a record."""
 
     id: Id
-    j: _AtLeast0
+    j: AtLeast0
     v: Any
     ts: int | UnsetType | None = UNSET
 
@@ -124,8 +171,8 @@ class Snap(AttemptEvent, frozen=True, kw_only=True, tag="snap"):
     """The snapshot that the subtask takes for checkpoint `c`."""
 
     c: int
-    pos: int
-    elements: list[dict[str, Any]]
+    pos: Annotated[int, Meta(extra={"after": "elements"})]
+    elements: Elements
 
 
 class Dead(AttemptEvent, frozen=True, kw_only=True, tag="dead"):
@@ -139,7 +186,7 @@ class Failed(AttemptEvent, frozen=True, kw_only=True, tag="failed"):
 
     error: Any
     id: Id | UnsetType = UNSET
-    by: str | UnsetType = UNSET
+    by: _Cause = UNSET
 
 
 class End(AttemptEvent, frozen=True, kw_only=True, tag="end"):
@@ -157,7 +204,7 @@ class Close(AttemptEvent, frozen=True, kw_only=True, tag="close"):
 class Kill(AttemptEvent, frozen=True, kw_only=True, tag="kill"):
     """The attempt is known to be dead: its process was reaped."""
 
-    by: str | UnsetType = UNSET
+    by: _Cause = UNSET
 
 
 class Done(_At, frozen=True, kw_only=True, tag="done"):
@@ -176,8 +223,8 @@ class Rescale(_At, frozen=True, kw_only=True, tag="rescale"):
     """The subtasks `of` end at checkpoint `c`; the subtasks `to` take over what they stored in it."""
 
     c: int
-    of: list[_AtLeast0]
-    to: list[_AtLeast0]
+    of: _Subtasks
+    to: _Subtasks
 
 
 class Retire(_At, frozen=True, kw_only=True, tag="retire"):
@@ -189,23 +236,23 @@ class Retire(_At, frozen=True, kw_only=True, tag="retire"):
 class Commit(_At, frozen=True, kw_only=True, tag="commit"):
     """The sink makes the subtask's epoch `c` visible."""
 
-    s: _AtLeast0
+    s: AtLeast0
     c: int
-    a: _AtLeast1 | UnsetType = UNSET
+    a: AtLeast1 | UnsetType = UNSET
 
 
 class Ack(_At, frozen=True, kw_only=True, tag="ack"):
     """The coordinator accepts the acknowledgement of attempt `a` for checkpoint `c`. Not an event of the attempt."""
 
-    s: _AtLeast0
-    a: _AtLeast1
+    s: AtLeast0
+    a: AtLeast1
     c: int
 
 
 class Effect(_At, frozen=True, kw_only=True, tag="effect"):
     """A row of the database's audit log, read after the run."""
 
-    s: _AtLeast0
+    s: AtLeast0
     id: Id
     token: int
     seq: int
@@ -217,13 +264,16 @@ class FaultEvent(_At, frozen=True, kw_only=True, tag="fault"):
     """A fault begins, or ends with its evidence."""
 
     f: str
-    phase: Literal["begin", "end"]
-    stalls: bool | UnsetType = UNSET
-    can: list[Literal["failed", "kill", "start", "res"]] | UnsetType = UNSET
-    """On `begin`: the kinds of events that it may cause without being named in their `by`."""
-    s: _AtLeast0 | UnsetType = UNSET
-    """On `begin`: the only subtask whose events it may cause."""
-    evidence: dict[str, Any] | UnsetType = UNSET
+    phase: Phase
+    stalls: Annotated[bool | UnsetType, Meta(extra={"phase": "begin"})] = UNSET
+    can: Annotated[
+        list[Literal["failed", "kill", "start", "res"]] | UnsetType,
+        Meta(extra={"phase": "begin", "claim": "explained"}),
+    ] = UNSET
+    """The kinds of events that it may cause without being named in their `by`."""
+    s: Annotated[AtLeast0 | UnsetType, Meta(extra={"phase": "begin", "claim": "explained"})] = UNSET
+    """The only subtask whose events it may cause."""
+    evidence: Annotated[dict[str, Any] | UnsetType, Meta(extra={"phase": "end", "required": True})] = UNSET
 
 
 class GiveUp(_At, frozen=True, kw_only=True, tag="giveup"):
@@ -237,7 +287,7 @@ class Row(_At, frozen=True, kw_only=True, tag="row"):
 
     table: str
     id: Id
-    j: _AtLeast0 | UnsetType = UNSET
+    j: AtLeast0 | UnsetType = UNSET
     v: Any | UnsetType = UNSET
     seq: int | UnsetType = UNSET
     token: int | UnsetType = UNSET
@@ -251,14 +301,14 @@ class TableRead(_At, frozen=True, kw_only=True, tag="read"):
     """A table of the header has been read to its end; the database counts `rows` rows in it."""
 
     table: str
-    rows: _AtLeast0
+    rows: AtLeast0
 
 
 class Change(_At, frozen=True, kw_only=True, tag="change"):
     """Between `begin` and `end` the looked-up rows of `key` (absent: of every key) become version `ver`."""
 
-    phase: Literal["begin", "end"]
-    ver: _AtLeast1
+    phase: Phase
+    ver: AtLeast1
     key: Any | UnsetType = UNSET
 
 
@@ -275,9 +325,9 @@ Event = (
     | Commit
     | Ack
     | Effect
-    | FaultEvent
-    | GiveUp
     | Row
     | TableRead
     | Change
+    | FaultEvent
+    | GiveUp
 )

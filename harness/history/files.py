@@ -7,24 +7,44 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import cast
 
 from harness.history.event import Event
 from harness.history.header import Header
 from harness.history.outside import OutsideEvent, OutsideHeader
-from harness.history.text import COLUMNAR, Chunks, Line, header_line, is_columnar, line_of, numbered, opened
+from harness.history.text import (
+    COLUMNAR,
+    Line,
+    OnRead,
+    chunks,
+    header_line,
+    is_columnar,
+    line_of,
+    lines_of,
+    opened,
+    whole_lines,
+)
 from harness.system.errors import UsageError, WorldError
 
 
-def read_lines(path: Path) -> Iterator[Line]:
-    """The lines of `path`; raises UsageError if it cannot be read, WorldError without pyarrow, `CutOff` if damaged."""
+def pieces_of(path: Path, progress: OnRead | None = None) -> Iterator[bytes | Line]:
+    """The text of `path` in pieces of whole lines, and by themselves those lines that no text can hold.
+
+    Raises UsageError if it cannot be read, WorldError without pyarrow, `CutOff` if it is damaged.
+    """
     if is_columnar(path):
         with needs_columns(path):
-            from harness.history.columnar import column_lines  # noqa: PLC0415  (most histories need no Arrow)
+            from harness.history.columnar import column_pieces  # noqa: PLC0415  (most histories need no Arrow)
 
-        return column_lines(path)
-    return numbered(Chunks(path))
+        return column_pieces(path, progress)
+    return whole_lines(chunks(path, progress))
+
+
+def read_lines(path: Path) -> Iterator[Line]:
+    """The lines of `path`; raises as `pieces_of` does."""
+    return chain.from_iterable(map(lines_of, pieces_of(path)))
 
 
 @contextmanager

@@ -6,16 +6,20 @@ every rule of that section; None means that an optional field was absent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from decimal import Decimal
-from typing import Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin
 
-from msgspec import UNSET
+from msgspec import UNSET, Meta
 
-from harness.history.event import Res
+from harness.history.event import AtLeast0, AtLeast1, Res
+from harness.history.fields import fields_of
 from harness.history.values import shown
 from harness.history.verdict import INVARIANTS, NOT_ON_A_HISTORY
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 VERSION = 1
 """The version of the format."""
@@ -26,6 +30,46 @@ Effects = Literal["records", "outputs"]
 Policy = Literal["fail", "dead"]
 TimeoutPolicy = Literal["fail", "dead", "substitute"]
 Holding = Literal["outputs", "effects", "dead", "audit"]
+_HOLDINGS = [["outputs"], ["effects"], ["outputs", "effects"], ["dead"], ["audit"], ["effects", "outputs"]]
+"""What one table may hold."""
+Version = Annotated[
+    int,
+    Meta(
+        description=f"{VERSION}, the version of this format",
+        extra_json_schema={"const": VERSION},
+        extra={"required": True, "holds": lambda value: value == VERSION},
+    ),
+]
+_Multiplier = Annotated[
+    int | float | Decimal,
+    Meta(
+        description="a number of at least 1",
+        extra_json_schema={"type": "number", "minimum": 1},
+        extra={"holds": lambda value: value >= 1},
+    ),
+]
+_Retried = Annotated[
+    tuple[Literal["fail", "unknown", "empty"], ...],
+    Meta(
+        description='a list of "fail", "unknown" and "empty", none twice',
+        extra_json_schema={
+            "type": "array",
+            "items": {"enum": ["fail", "unknown", "empty"]},
+            "uniqueItems": True,
+        },
+        extra={"holds": lambda value: len(set(value)) == len(value)},
+    ),
+]
+_Holds = Annotated[
+    tuple[Holding, ...],
+    Meta(
+        description='a list of "outputs", "effects" or both, or of "dead" or "audit" alone',
+        extra_json_schema={"enum": _HOLDINGS},
+        extra={"holds": lambda value: value in _HOLDINGS},
+    ),
+]
+JUDGED = {"type": "array", "items": {"enum": list(INVARIANTS)}}
+"""The schema of a list of invariants."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,16 +77,16 @@ class Retry:
     """The retry strategy: claims the part of V15 that judges retries."""
 
     backoff: Literal["fixed", "exponential"]
-    initial_ms: int
-    multiplier: int | float | Decimal | None = None
+    initial_ms: AtLeast0
+    multiplier: _Multiplier | None = None
     """None with `fixed`. `Decimal(str(multiplier))` is the decimal that is written in the file.
 
     `read` gives a Decimal only if no float has that decimal as its shortest text.
     """
-    max_ms: int | None = None
+    max_ms: AtLeast0 | None = None
     """None: no limit, or `fixed`."""
-    slack_ms: int = 0
-    on: tuple[Literal["fail", "unknown", "empty"], ...] = ("fail",)
+    slack_ms: AtLeast0 = 0
+    on: _Retried = ("fail",)
     """The outcomes that are retried; `empty` is an `ok` whose `v` is `[]`."""
     at_end: Literal["once", "same"] = "once"
     profile: Literal["strict", "flink"] = "strict"
@@ -60,7 +104,7 @@ class Retry:
 class Table:
     """A table that is read after the run."""
 
-    holds: tuple[Holding, ...]
+    holds: _Holds
     keep: Literal["all", "first", "last"] = "all"
     """What the table keeps of several writes of one (`id`, `j`)."""
     ordered: bool = False
@@ -72,10 +116,10 @@ class OperatorHeader:
     """The configuration of the operator, and what it claims."""
 
     mode: Mode
-    capacity: int
-    timeout_ms: int
+    capacity: AtLeast1
+    timeout_ms: AtLeast0
     """0: no timeout."""
-    max_tries: int = 1
+    max_tries: AtLeast1 = 1
     watermark_slots: bool = True
     """Whether a watermark takes a slot of the capacity."""
     coalesces_watermarks: bool = False
@@ -91,20 +135,20 @@ class OperatorHeader:
 class Bounds:
     """Time limits in ms; None: not claimed."""
 
-    watermark_hold: int | None = None
-    timeout_slack: int = 0
-    recover: int = 0
-    checkpoint_gap: int | None = None
+    watermark_hold: AtLeast0 | None = None
+    timeout_slack: AtLeast0 = 0
+    recover: AtLeast0 = 0
+    checkpoint_gap: AtLeast0 | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expects:
     """Minimum counts that a run must reach, else V23 is vacuous."""
 
-    records: int | None = None
-    checkpoints: int | None = None
-    restores: int | None = None
-    rescales: int | None = None
+    records: AtLeast0 | None = None
+    checkpoints: AtLeast0 | None = None
+    restores: AtLeast0 | None = None
+    rescales: AtLeast0 | None = None
     faults: tuple[str, ...] = ()
 
 
@@ -112,14 +156,14 @@ class Expects:
 class Header:
     """Line 1 of a history."""
 
+    history: Version = VERSION
     operator: OperatorHeader
-    history: int = VERSION
     sink: Sink = "rollback"
     effects: Effects | None = None
     fenced: bool = True
     bounds: Bounds = field(default_factory=Bounds)
     expects: Expects | None = None
-    decisive: tuple[str, ...] | None = None
+    decisive: Annotated[tuple[str, ...], Meta(extra_json_schema=JUDGED)] | None = None
     tables: Mapping[str, Table] | None = None
     """The tables that are read after the run, by name."""
     explained: Literal["alone", "together"] | None = None
@@ -132,227 +176,80 @@ class Header:
     run: Any = None
 
 
-Complaint = str
-
-
-class HeaderField(NamedTuple):
-    """A type of field: the test of a value, the name for messages, and the JSON Schema."""
-
-    holds: Callable[[Any], bool]
-    name: str
-    schema: Mapping[str, Any]
-
-
-def whole_from(low: int) -> HeaderField:
-    """The type of an integer of at least `low`."""
-    return HeaderField(
-        lambda value: type(value) is int and value >= low,
-        f"an integer of at least {low}",
-        {"type": "integer", "minimum": low},
-    )
-
-
-def word_of(*names: str) -> HeaderField:
-    """The type of a string that is one of `names`."""
-    said = "one of " + ", ".join(f'"{name}"' for name in names)
-    return HeaderField(lambda value: isinstance(value, str) and value in names, said, {"enum": list(names)})
-
-
-def is_names(value: object) -> bool:
-    """Whether a value is a list of strings."""
-    return isinstance(value, list) and all(isinstance(name, str) for name in value)
-
-
-FLAG = HeaderField(lambda value: isinstance(value, bool), "true or false", {"type": "boolean"})
-_NUMBER_FROM_1 = HeaderField(
-    lambda value: type(value) in {int, float, Decimal} and value >= 1,
-    "a number of at least 1",
-    {"type": "number", "minimum": 1},
-)
-NAMES = HeaderField(is_names, "a list of names", {"type": "array", "items": {"type": "string"}})
-JUDGED = HeaderField(is_names, "a list of names", {"type": "array", "items": {"enum": list(INVARIANTS)}})
-OBJECT = HeaderField(lambda value: isinstance(value, dict), "an object", {"type": "object"})
-THIS_VERSION = HeaderField(
-    lambda value: type(value) is int and value == VERSION,
-    f"{VERSION}, the version of this format",
-    {"const": VERSION},
-)
-ANYTHING = HeaderField(lambda _: True, "any JSON", {})
-_RETRIED = ("fail", "unknown", "empty")
-_HOLDINGS: tuple[tuple[Holding, ...], ...] = (
-    ("outputs",),
-    ("effects",),
-    ("outputs", "effects"),
-    ("dead",),
-    ("audit",),
-)
-"""What one table may hold, in any order."""
-
-
-_ON = HeaderField(
-    lambda value: is_names(value) and len(set(value)) == len(value) and set(value) <= set(_RETRIED),
-    'a list of "fail", "unknown" and "empty", none twice',
-    {"type": "array", "items": {"enum": list(_RETRIED)}, "uniqueItems": True},
-)
-_HOLDS = HeaderField(
-    lambda value: is_names(value) and sorted(value) in map(sorted, _HOLDINGS),
-    'a list of "outputs", "effects" or both, or of "dead" or "audit" alone',
-    {"enum": [list(words) for words in (*_HOLDINGS, ("effects", "outputs"))]},
-)
-
-_OPERATOR: Mapping[str, HeaderField] = {
-    "mode": word_of("ordered", "unordered"),
-    "capacity": whole_from(1),
-    "timeout_ms": whole_from(0),
-    "max_tries": whole_from(1),
-    "watermark_slots": FLAG,
-    "coalesces_watermarks": FLAG,
-    "per_key_order": FLAG,
-    "retry": OBJECT,
-    "on_error": word_of("fail", "dead"),
-    "on_timeout": word_of("fail", "dead", "substitute"),
-}
-_RETRY: Mapping[str, HeaderField] = {
-    "backoff": word_of("fixed", "exponential"),
-    "initial_ms": whole_from(0),
-    "multiplier": _NUMBER_FROM_1,
-    "max_ms": whole_from(0),
-    "slack_ms": whole_from(0),
-    "on": _ON,
-    "at_end": word_of("once", "same"),
-    "profile": word_of("strict", "flink"),
-}
-_TABLE: Mapping[str, HeaderField] = {
-    "holds": _HOLDS,
-    "keep": word_of("all", "first", "last"),
-    "ordered": FLAG,
-}
-_BOUNDS: Mapping[str, HeaderField] = {bound.name: whole_from(0) for bound in fields(Bounds)}
-_EXPECTS: Mapping[str, HeaderField] = {
-    "records": whole_from(0),
-    "checkpoints": whole_from(0),
-    "restores": whole_from(0),
-    "rescales": whole_from(0),
-    "faults": NAMES,
-}
-_TOP: Mapping[str, HeaderField] = {
-    "history": THIS_VERSION,
-    "operator": OBJECT,
-    "sink": word_of("rollback", "append", "atomic", "two-phase"),
-    "effects": word_of("records", "outputs"),
-    "fenced": FLAG,
-    "bounds": OBJECT,
-    "expects": OBJECT,
-    "decisive": JUDGED,
-    "tables": OBJECT,
-    "explained": word_of("alone", "together"),
-    "expect_from": word_of("given", "calm", "none"),
-    "by_key": FLAG,
-    "versions": FLAG,
-    "run": ANYTHING,
-}
-HeaderParts = Mapping[str, tuple[Mapping[str, HeaderField], tuple[str, ...]]]
-"""For each object in a header its fields, and which of them are required."""
-_PARTS: HeaderParts = {
-    "operator": (_OPERATOR, ("mode", "capacity", "timeout_ms")),
-    "bounds": (_BOUNDS, ()),
-    "expects": (_EXPECTS, ()),
-}
-_REQUIRED = ("history", "operator")
-_RETRY_REQUIRED = ("backoff", "initial_ms")
 _EXPONENTIAL_ONLY = ("multiplier", "max_ms")
-_TABLE_REQUIRED = ("holds",)
+_H = TypeVar("_H")
 
 
-def parse_header(given: Mapping[str, Any]) -> Header | list[Complaint]:
+def parse_header(given: Mapping[str, object]) -> Header | list[str]:
     """The header that the object of line 1 describes, or the list of everything wrong with it."""
+    return parsed(Header, given, _between)
+
+
+def parsed(
+    kind: type[_H],
+    given: Mapping[str, object],
+    between: Callable[[Mapping[str, object]], Iterable[str]] = lambda _: (),
+) -> _H | list[str]:
+    """The header of either view, or everything wrong with it; `between`: complaints about several fields."""
     if type(version := given.get("history")) is int and version != VERSION:
         # The other fields of another version cannot be judged.
-        return [f"the history is of version {version}; only version {VERSION} can be read"]
-    complaints = list(_complaints(given))
-    if complaints:
-        return complaints
-    values = dict(given)
-    operator = dict(given["operator"])
-    if "retry" in operator:
-        on = {"on": tuple(operator["retry"]["on"])} if "on" in operator["retry"] else {}
-        operator["retry"] = Retry(**{**operator["retry"], **on})
-    values["operator"] = OperatorHeader(**operator)
-    if "bounds" in given:
-        values["bounds"] = Bounds(**given["bounds"])
-    if "expects" in given:
-        faults = tuple(given["expects"].get("faults", ()))
-        values["expects"] = Expects(**{**given["expects"], "faults": faults})
-    if "decisive" in given:
-        values["decisive"] = tuple(given["decisive"])
-    if "tables" in given:
-        values["tables"] = {
-            name: Table(**{**table, "holds": tuple(table["holds"])})
-            for name, table in given["tables"].items()
-        }
-    return Header(**values)
+        return [f"the history is of version {shown(version)}; only version {VERSION} can be read"]
+    whole: type = kind
+    complaints = list(_complaints(whole, given, "the header"))
+    for name, known in fields_of(whole).items():
+        if known.part is not None and isinstance(inner := given.get(name), dict):
+            complaints += _complaints(known.part, inner, f"`{name}` of the header")
+    complaints += [*between(given), *_unjudged(given.get("decisive"))]
+    return complaints or _built(kind, given)
 
 
-def _complaints(given: Mapping[str, object]) -> Iterator[Complaint]:
-    yield from header_complaints(given, _TOP, _REQUIRED, _PARTS)
-    if isinstance(operator := given.get("operator"), dict) and isinstance(
-        retry := operator.get("retry"), dict
-    ):
-        yield from _retry(retry)
-    if isinstance(tables := given.get("tables"), dict):
-        yield from _tables(tables, given)
-    if is_names(decisive := given.get("decisive")):
-        yield from unjudged(cast("list[str]", decisive))
-
-
-def header_complaints(
-    given: Mapping[str, object],
-    top: Mapping[str, HeaderField],
-    top_required: tuple[str, ...],
-    parts: HeaderParts,
-) -> Iterator[Complaint]:
-    """What is wrong with the fields of a header and of its `parts`."""
-    yield from part_complaints(given, top, required=top_required, place="the header")
-    for name, (checks, required) in parts.items():
-        if isinstance(part := given.get(name), dict):
-            yield from part_complaints(part, checks, required=required, place=f"`{name}` of the header")
-
-
-def part_complaints(
-    given: Mapping[str, object], checks: Mapping[str, HeaderField], *, required: tuple[str, ...], place: str
-) -> Iterator[Complaint]:
+def _complaints(kind: type, given: Mapping[str, object], place: str) -> Iterator[str]:
     """What is wrong with the fields of one object of the header."""
-    for name in required:
-        if name not in given:
+    known = fields_of(kind)
+    for name, part in known.items():
+        if part.required and name not in given:
             yield f"{place} lacks `{name}`"
     for name, value in given.items():
-        if name not in checks:
-            yield f"{place} has an unknown field {shown(name)}; known are {', '.join(checks)}"
-        elif not checks[name].holds(value):
-            yield f"`{name}` in {place} is {shown(value)}, but must be {checks[name].name}"
+        if name not in known:
+            yield f"{place} has an unknown field {shown(name)}; known are {', '.join(known)}"
+        elif not known[name].checks.holds(value):
+            yield f"`{name}` in {place} is {shown(value)}, but must be {known[name].checks.name}"
 
 
-def _retry(retry: Mapping[str, object]) -> Iterator[Complaint]:
-    yield from part_complaints(
-        retry, _RETRY, required=_RETRY_REQUIRED, place="`operator.retry` of the header"
-    )
-    if retry.get("backoff") == "exponential" and "multiplier" not in retry:
-        yield "`operator.retry` of the header lacks `multiplier`, which an exponential backoff has"
-    for name in _EXPONENTIAL_ONLY:
-        if retry.get("backoff") == "fixed" and name in retry:
-            yield f"`operator.retry` of the header has `{name}`, which a fixed backoff has not"
+def _built(declared: object, given: Any) -> Any:
+    """A well-formed part of a header as its annotation declares it."""
+    if get_origin(declared) is Annotated:
+        declared = get_args(declared)[0]
+    if get_origin(declared) is Mapping:
+        return {name: _built(get_args(declared)[1], it) for name, it in given.items()}
+    if isinstance(declared, type) and is_dataclass(declared):
+        known = fields_of(declared)
+        return declared(**{name: _built(known[name].declared, it) for name, it in given.items()})
+    return tuple(given) if get_origin(declared) is tuple else given
 
 
-def _tables(tables: Mapping[str, object], header: Mapping[str, object]) -> Iterator[Complaint]:
+def _between(given: Mapping[str, object]) -> Iterator[str]:
+    operator, tables = given.get("operator"), given.get("tables")
+    if isinstance(operator, dict) and isinstance(retry := operator.get("retry"), dict):
+        yield from _complaints(Retry, retry, "`operator.retry` of the header")
+        if retry.get("backoff") == "exponential" and "multiplier" not in retry:
+            yield "`operator.retry` of the header lacks `multiplier`, which an exponential backoff has"
+        for name in _EXPONENTIAL_ONLY:
+            if retry.get("backoff") == "fixed" and name in retry:
+                yield f"`operator.retry` of the header has `{name}`, which a fixed backoff has not"
+    if isinstance(tables, dict):
+        yield from _tables(tables, given)
+
+
+def _tables(tables: Mapping[str, object], header: Mapping[str, object]) -> Iterator[str]:
     audits: list[str] = []
     for name, table in tables.items():
         place = f"the table {shown(name)} of the header"
         if not isinstance(table, dict):
             yield f"{place} is {shown(table)}, but must be an object"
             continue
-        yield from part_complaints(table, _TABLE, required=_TABLE_REQUIRED, place=place)
-        holds: Any = table.get("holds")
-        if _HOLDS.holds(holds):
+        yield from _complaints(Table, table, place)
+        if (holds := table.get("holds")) in _HOLDINGS:
             yield from _kept(table, set(holds), header, place)
             if "audit" in holds:
                 audits.append(name)
@@ -362,7 +259,7 @@ def _tables(tables: Mapping[str, object], header: Mapping[str, object]) -> Itera
 
 def _kept(
     table: Mapping[str, object], holds: set[str], header: Mapping[str, object], place: str
-) -> Iterator[Complaint]:
+) -> Iterator[str]:
     """The breaches between what a table holds and its other fields or those of the header."""
     if holds == {"outputs", "effects"} and header.get("effects") != "outputs":
         yield f'{place} holds outputs and effects, so `effects` of the header must be "outputs"'
@@ -378,8 +275,10 @@ def _kept(
         yield f'{place} is ordered, so it must hold outputs and keep "all"'
 
 
-def unjudged(decisive: list[str]) -> Iterator[Complaint]:
+def _unjudged(decisive: object) -> Iterator[str]:
     """The names in `decisive` that are no invariants of a history."""
+    if not isinstance(decisive, list) or not all(isinstance(name, str) for name in decisive):
+        return
     for name in decisive:
         if name in NOT_ON_A_HISTORY:
             yield f"`decisive` names {name}, which no history is judged by: {NOT_ON_A_HISTORY[name]}"
@@ -389,72 +288,61 @@ def unjudged(decisive: list[str]) -> Iterator[Complaint]:
 
 def header_schema() -> dict[str, Any]:
     """The JSON Schema of line 1."""
-    whole = schema_of_parts(_TOP, _REQUIRED, _PARTS)
-    fixed = {name: check for name, check in _RETRY.items() if name not in _EXPONENTIAL_ONLY}
+    whole = object_schema(Header)
+    retry = object_schema(Retry)
+    fixed = {name: check for name, check in retry["properties"].items() if name not in _EXPONENTIAL_ONLY}
+    growing = {**retry["properties"], "backoff": {"enum": ["exponential"]}}
     whole["properties"]["operator"]["properties"]["retry"] = {
         "oneOf": [
-            object_schema({**fixed, "backoff": word_of("fixed")}, _RETRY_REQUIRED),
-            object_schema({**_RETRY, "backoff": word_of("exponential")}, (*_RETRY_REQUIRED, "multiplier")),
+            {**retry, "properties": {**fixed, "backoff": {"enum": ["fixed"]}}},
+            {**retry, "required": [*retry["required"], "multiplier"], "properties": growing},
         ]
     }
     whole["properties"]["tables"] = {"type": "object", "additionalProperties": _table_schema()}
     return whole
 
 
-def schema_of_parts(
-    top: Mapping[str, HeaderField], top_required: tuple[str, ...], parts: HeaderParts
-) -> dict[str, Any]:
-    """The JSON Schema of a header and of its `parts`."""
-    whole = object_schema(top, top_required)
-    for name, (checks, required) in parts.items():
-        whole["properties"][name] = object_schema(checks, required)
-    return whole
-
-
 def _table_schema() -> dict[str, Any]:
     """Without the rules between a table and the rest of the header."""
-    written = [list(words) for words in (*_HOLDINGS, ("effects", "outputs"))]
-    rows = {"enum": [words for words in written if "audit" not in words]}
-    outputs = {"enum": [words for words in written if "outputs" in words]}
-    whole = object_schema(_TABLE, _TABLE_REQUIRED)
+    rows = {"enum": [words for words in _HOLDINGS if "audit" not in words]}
+    outputs = {"enum": [words for words in _HOLDINGS if "outputs" in words]}
+    whole = object_schema(Table)
     return {
         "anyOf": [
-            object_schema({"holds": _HOLDS._replace(schema={"const": ["audit"]})}, _TABLE_REQUIRED),
+            whole | {"properties": {"holds": {"const": ["audit"]}}},
             whole | {"properties": {**whole["properties"], "holds": rows, "ordered": {"const": False}}},
             whole | {"properties": {**whole["properties"], "holds": outputs, "keep": {"const": "all"}}},
         ]
     }
 
 
-def object_schema(checks: Mapping[str, HeaderField], required: tuple[str, ...]) -> dict[str, Any]:
-    """The JSON Schema of one object of the header."""
-    named = {"required": list(required)} if required else {}
-    properties = {name: check.schema for name, check in checks.items()}
+def object_schema(kind: type) -> dict[str, Any]:
+    """The JSON Schema of a header or of one object in it."""
+    known = fields_of(kind)
+    required = [name for name, part in known.items() if part.required]
+    properties = {
+        name: part.checks.schema if part.part is None else object_schema(part.part)
+        for name, part in known.items()
+    }
+    named = {"required": required} if required else {}
     return {"type": "object", **named, "properties": properties, "additionalProperties": False}
 
 
-def header_json(header: Header) -> dict[str, Any]:
-    """The object of line 1; fields equal to their defaults are left out."""
-    given: dict[str, Any] = {"history": header.history, "operator": fields_given(header.operator)}
-    given |= {name: value for name, value in fields_given(header).items() if name not in given}
-    if header.bounds != Bounds():
-        given["bounds"] = fields_given(header.bounds)
-    else:
-        given.pop("bounds", None)
-    if header.expects is not None:
-        given["expects"] = fields_given(header.expects)
-    if header.operator.retry is not None:
-        given["operator"]["retry"] = fields_given(header.operator.retry)
-    if header.tables is not None:
-        given["tables"] = {name: fields_given(table) for name, table in header.tables.items()}
+def header_json(header: DataclassInstance) -> dict[str, Any]:
+    """The object of a header of either view; fields equal to their defaults are left out."""
+    known = fields_of(type(header))
+    given: dict[str, Any] = {}
+    for item in fields(header):
+        value = getattr(header, item.name)
+        default = item.default if item.default_factory is MISSING else item.default_factory()
+        if known[item.name].required or value != default:
+            given[item.name] = _json_of(value)
     return given
 
 
-def fields_given(part: Any) -> dict[str, Any]:
-    """The fields of a header, or of a part of it (any dataclass), that differ from their defaults."""
-    pairs = ((item.name, getattr(part, item.name), item.default) for item in fields(part))
-    return {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value, default in pairs
-        if value != default
-    }
+def _json_of(value: object) -> object:
+    if is_dataclass(value) and not isinstance(value, type):
+        return header_json(value)
+    if isinstance(value, Mapping):
+        return {name: _json_of(inner) for name, inner in value.items()}
+    return list(value) if isinstance(value, tuple) else value

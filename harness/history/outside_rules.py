@@ -7,11 +7,12 @@ be read, nothing is said to be missing. Memory grows with offered ids, starts an
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
+from harness.history.fields import LineFields
 from harness.history.outside import OutsideHeader
-from harness.history.rules import LineOrder
+from harness.history.rules import FormatBreach, LineOrder
 from harness.history.values import identity, shown
 
 _RESERVED = frozenset({"harness", "outside"})
@@ -37,19 +38,20 @@ class OutsideRules:
         """Note an unreadable line; the rules lack the event that it held."""
         self._unread += 1
 
-    def check(self, line: int, kind: str, good: Mapping[str, object], *, whole: bool) -> Iterator[str]:
-        """The breaches that one line shows, given its kind and its well-formed fields; `whole`: none is missing."""
-        yield from self._order.check(good)
-        if not whole:
-            self.unread()
-        yield from self._breaches(line, kind, good, whole=whole)
+    def at_end(self) -> Iterable[FormatBreach]:
+        """The breaches that need the whole history: there are none."""
+        return ()
 
-    def _breaches(self, line: int, kind: str, good: Mapping[str, Any], *, whole: bool) -> Iterator[str]:
+    def check(self, line: int, fields: LineFields) -> Iterator[str]:
+        """The breaches of one line, given its kind and its well-formed fields."""
+        kind, good = fields.kind, fields.good
+        yield from self._order.check(good)
         if kind and kind != "row":
             self._log.is_apart = True
         if kind and kind not in _OF_READINGS:
             yield from self._readings.other(kind)
-        if not whole:
+        if fields.event is None:
+            self.unread()
             return
         match kind:
             case "offer":

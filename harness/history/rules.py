@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from harness.history.fields import LineFields
 from harness.history.header import Header, Table
 from harness.history.values import identity, shown
 
@@ -285,8 +286,9 @@ class Rules:
         """Note an unreadable line, with its kind if known; the rules lack the event that it held."""
         self._unread[kind] += 1
 
-    def check(self, line: int, kind: str, good: Mapping[str, object]) -> Iterator[str]:
+    def check(self, line: int, fields: LineFields) -> Iterator[str]:
         """The breaches of one line, given its kind and its well-formed fields."""
+        kind, good = fields.kind, fields.good
         yield from self._order.check(good)
         if kind in _OF_ATTEMPT:
             if "s" in good and "a" in good:

@@ -11,7 +11,7 @@ import gzip
 import json
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from hashlib import sha256
 from pathlib import Path
@@ -22,7 +22,7 @@ from msgspec import UNSET
 
 from harness.history.event import Event
 from harness.history.header import Header, header_json
-from harness.history.outside import OutsideEvent, OutsideHeader, outside_header_json
+from harness.history.outside import OutsideEvent, OutsideHeader
 from harness.system.errors import UsageError
 
 COLUMNAR = frozenset({".arrow", ".parquet"})
@@ -43,14 +43,18 @@ def is_columnar(path: Path) -> bool:
 _encode_lines = msgspec.json.Encoder().encode_lines
 _CHUNK = 1 << 20
 _COMPRESSED = 1 << 9
+_PIECE = 1 << 14
+"""Bytes decoded at a time: about 180 events, which stay in the processor's cache while they are followed."""
+
+OnRead = Callable[[int, int], None]
+"""Callback: bytes of the file read so far, bytes in total."""
 
 
 class Line(NamedTuple):
     """One line without its line feed; `ended` is False for a last line that has none."""
 
-    number: int
     raw: bytes
-    ended: bool
+    ended: bool = True
     odd: str = ""
     """Why it cannot be read: for a columnar row without a text form."""
 
@@ -59,58 +63,58 @@ class CutOff(Exception):
     """The compressed or columnar file ends early or is damaged; the lines before that were read."""
 
 
-class Chunks:
-    """The decompressed bytes of a file, about `size` at a time. Raises UsageError and `CutOff` as `read_lines` does.
-
-    Mutable: `done` counts the bytes of the file read so far.
-    """
-
-    def __init__(self, path: Path, *, size: int = _CHUNK) -> None:
-        self.done = 0
-        self._path = path
-        self._size = size
-
-    def __iter__(self) -> Iterator[bytes]:
-        path = self._path
-        try:
-            with path.open("rb") as file:
-                match path.suffix:
-                    case ".gz":
-                        chunks = _gzip_chunks(file, self._size)
-                    case ".zst":
-                        chunks = _zstd_chunks(file)
-                    case _:
-                        chunks = iter(lambda: file.read(self._size), b"")
-                for chunk in chunks:
-                    self.done = file.tell()
-                    yield chunk
-        except OSError as error:
-            if isinstance(error, gzip.BadGzipFile):
-                raise CutOff(f"the compressed stream is damaged: {error}") from error
-            raise UsageError(
-                f"cannot read {path}: {error.strerror or error}", fix="name a history file that you may read"
-            ) from error
+def chunks(path: Path, progress: OnRead | None = None) -> Iterator[bytes]:
+    """The decompressed bytes of a file. Raises UsageError if it cannot be read, `CutOff` if it is damaged."""
+    try:
+        with path.open("rb") as file:
+            match path.suffix:
+                case ".gz":
+                    parts = _gzip_chunks(file)
+                case ".zst":
+                    parts = _zstd_chunks(file)
+                case _:
+                    parts = iter(lambda: file.read(_CHUNK), b"")
+            for part in parts:
+                yield part
+                if progress is not None:
+                    progress(file.tell(), path.stat().st_size)
+    except OSError as error:
+        if isinstance(error, gzip.BadGzipFile):
+            raise CutOff(f"the compressed stream is damaged: {error}") from error
+        raise UsageError(
+            f"cannot read {path}: {error.strerror or error}", fix="name a history file that you may read"
+        ) from error
 
 
-def numbered(chunks: Iterable[bytes]) -> Iterator[Line]:
-    """Cut chunks of bytes into numbered lines."""
+def whole_lines(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in pieces of at most `_PIECE` or one line; each ends with a line feed, except perhaps the last."""
     rest: list[bytes] = []
-    number = 0
-    for chunk in chunks:
-        first, *others = chunk.split(b"\n")
-        rest.append(first)
-        for piece in others:
-            number += 1
-            yield Line(number=number, raw=b"".join(rest), ended=True)
-            rest = [piece]
+    for part in parts:
+        at = 0
+        while end := part.rfind(b"\n", at, at + _PIECE) + 1 or part.find(b"\n", at + _PIECE) + 1:
+            yield b"".join((*rest, part[at:end]))
+            rest, at = [], end
+        rest.append(part[at:])
     if last := b"".join(rest):
-        yield Line(number=number + 1, raw=last, ended=False)
+        yield last
 
 
-def _gzip_chunks(file: BinaryIO, size: int) -> Iterator[bytes]:
+def lines_of(piece: bytes | Line) -> Iterator[Line]:
+    """The lines of some whole lines."""
+    if isinstance(piece, Line):
+        yield piece
+        return
+    *lines, last = piece.split(b"\n")
+    for raw in lines:
+        yield Line(raw)
+    if last:
+        yield Line(last, ended=False)
+
+
+def _gzip_chunks(file: BinaryIO) -> Iterator[bytes]:
     try:
         with gzip.open(file, "rb") as stream:
-            while chunk := stream.read(size):
+            while chunk := stream.read(_CHUNK):
                 yield chunk
     except (EOFError, zlib.error) as error:
         raise CutOff(f"the compressed stream is damaged: {error}") from error
@@ -145,10 +149,8 @@ _STRING_OR_INFINITY = re.compile(r'"(?:[^"\\]|\\.)*"|Infinity')
 
 def header_line(header: Header | OutsideHeader) -> bytes:
     """Line 1, with its line feed."""
-    if isinstance(header, OutsideHeader):
-        return _line(outside_header_json(header))
     given = header_json(header)
-    operator = given["operator"]
+    operator = given.get("operator", {})
     multiplier = operator.get("retry", {}).get("multiplier")
     if not isinstance(multiplier, Decimal):
         return _line(given)
@@ -178,9 +180,13 @@ def digest_of(header: Header, events: Sequence[Event]) -> str:
 
 def event_json(event: Event | OutsideEvent) -> dict[str, Any]:
     """The object of an event's line: `n`, `t`, `k`, then its fields in the order of `docs/reference/history.md`."""
-    fields = dict(zip(event.__struct_encode_fields__, msgspec.structs.astuple(event), strict=True))
-    kind = {"n": event.n, "t": event.t, "k": event.__struct_config__.tag}
-    return kind | {name: value for name, value in fields.items() if value is not UNSET}
+    return {"n": event.n, "t": event.t, "k": event.__struct_config__.tag, **given_fields(event)}
+
+
+def given_fields(event: Event | OutsideEvent) -> dict[str, Any]:
+    """The fields of an event that are not absent, without its kind."""
+    pairs = zip(event.__struct_encode_fields__, msgspec.structs.astuple(event), strict=True)
+    return {name: value for name, value in pairs if value is not UNSET}
 
 
 def _line(value: dict[str, Any]) -> bytes:

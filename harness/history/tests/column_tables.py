@@ -10,9 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.history.event import Event
-from harness.history.fast_files import open_fast
-from harness.history.fast_read import NeedsExactReader
 from harness.history.header import Header, OperatorHeader, Retry
+from harness.history.read import NeedsExactReader, open_history
 from harness.history.strict_json import integers_of_any_length
 from harness.judge.checkers.judge import Malformed, judge_file
 
@@ -36,7 +35,7 @@ DONE = '{"n":2,"t":0,"k":"done","c":1}'
 
 def fast(path: Path) -> list[Event] | int:
     try:
-        return list(chain.from_iterable(open_fast(path).batches()))
+        return list(chain.from_iterable(open_history(path).batches()))
     except NeedsExactReader as odd:
         return odd.line
 

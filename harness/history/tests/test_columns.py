@@ -16,7 +16,6 @@ from harness.history import event as ev
 from harness.history.convert import convert, main
 from harness.history.event import Event
 from harness.history.event_fields import claims_of, well_formed
-from harness.history.fast_files import open_fast
 from harness.history.files import write
 from harness.history.header import Header
 from harness.history.read import open_history, open_text, read_whole
@@ -167,7 +166,7 @@ def test_rows_without_an_odd_cell_are_decoded_many_at_a_time(
     many = (ev.In, ev.Wm, ev.Call, ev.Res, ev.Out, ev.Owm)
     events = [event for event in regular_history("ordered", 3000) if isinstance(event, many)]
     write(path, regular_header("ordered"), events)
-    monkeypatch.setattr("harness.history.fast_columns._one_by_one", None)
+    monkeypatch.setattr("harness.history.read.HistoryReader._one_by_one", None)
 
     assert fast(path) == events
 
@@ -179,11 +178,12 @@ def test_progress_grows_to_about_the_size_of_the_file(
     monkeypatch.setattr("harness.history.columnar.ROWS", 100)
     path = tmp_path / f"h{form}"
     write(path, HEADER, [ev.Done(n=n, t=n, c=n) for n in range(290)])
-    history = open_fast(path)
-    seen = [history.done for _ in history.batches()]
+    told: list[int] = []
 
-    assert len(seen) == len(set(seen)) == 3
-    assert 0.8 < seen[-1] / path.stat().st_size <= 1
+    list(open_history(path, lambda done, size: told.append(done * 100 // size)).batches())
+
+    assert len(told) == len(set(told)) == 3
+    assert 80 < told[-1] <= 100
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -215,8 +215,6 @@ def test_what_cannot_be_opened_is_a_usage_error(tmp_path: Path) -> None:
     (tmp_path / "h.arrow").mkdir()
     for path in (tmp_path / "h.arrow", tmp_path / "none.parquet"):
         with pytest.raises(UsageError, match="cannot read"):
-            open_fast(path)
-        with pytest.raises(UsageError, match="cannot read"):
             open_history(path)
 
 
@@ -224,11 +222,10 @@ def test_without_arrow_a_columnar_file_is_the_environments_failure_with_the_extr
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path / "h.arrow", HEADER, [])
-    for module in ("fast_columns", "columnar"):
-        monkeypatch.delitem(sys.modules, f"harness.history.{module}", raising=False)
+    monkeypatch.delitem(sys.modules, "harness.history.columnar", raising=False)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
 
-    for opened in (open_fast, open_history):
+    for opened in (open_history, read_whole):
         with pytest.raises(WorldError, match=r"pip install 'floodmark\[columns\]'"):
             opened(tmp_path / "h.arrow")
     with pytest.raises(WorldError, match="floodmark"):

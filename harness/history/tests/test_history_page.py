@@ -13,13 +13,14 @@ import pytest
 
 from harness.history import header
 from harness.history.event import AttemptEvent
-from harness.history.event_fields import KINDS
+from harness.history.event_fields import ALL_CLAIMS, kinds_of
 from harness.history.read import open_text
 from harness.history.verdict import INVARIANTS, Judgement
 from harness.judge.checkers.judge import Malformed, judge_reader
 from harness.judge.checkers.registry import CHECKERS
 from tools.cases import each
 
+KINDS = kinds_of(ALL_CLAIMS)
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "history.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```json\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 EXAMPLES = [block for block in BLOCKS if len(block.splitlines()) > 2 and block.startswith('{"history":1')]
@@ -122,18 +123,18 @@ def test_the_header_s_smaller_parts_are_told_too(kind: type[header.Bounds | head
     assert {part.name for part in fields(kind)} <= set(re.findall(r"`(\w+)`", told))
 
 
-@each("kind", KINDS)
+@each("kind", KINDS.fields)
 def test_the_tables_name_a_kind_s_fields_and_which_may_be_absent(kind: str) -> None:
     told = " ".join(cells[1] for cells in rows("Events") if cells[0] == f"`{kind}`")
-    row = KINDS[kind]
-    elsewhere = EVERYWHERE | ({"s", "a"} if issubclass(row.make, AttemptEvent) else set())
-    optional = {name for name, field in row.fields.items() if not field.required} - elsewhere
+    row = KINDS.fields[kind]
+    elsewhere = EVERYWHERE | ({"s", "a"} if issubclass(KINDS.make[kind], AttemptEvent) else set())
+    optional = {name for name, field in row.items() if not field.required} - elsewhere
     if kind == "fault":
         told = told.replace("`evidence`", "")
 
     names = re.findall(r"`(\w+)`", told)
 
-    assert set(names) == set(row.fields) - elsewhere
+    assert set(names) == set(row) - elsewhere
     assert set(re.findall(r"\*`(\w+)`\*", told)) == optional
 
 

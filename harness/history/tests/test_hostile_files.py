@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 import zstandard
 
-from harness.history.fast_files import open_fast
-from harness.history.fast_read import NeedsExactReader
-from harness.history.text import Chunks
+from harness.history.read import NeedsExactReader, open_history
+from harness.history.text import chunks
 from harness.history.verdict import Outcome
 from harness.judge.checkers.judge import Malformed, judge_file
 from harness.system.errors import UsageError
@@ -46,7 +45,7 @@ def file(path: Path, *lines: Any) -> Path:
 def fast_line(path: Path) -> int | None:
     """The line at which the fast reader gives up."""
     try:
-        for _ in open_fast(path).batches():
+        for _ in open_history(path).batches():
             pass
     except NeedsExactReader as odd:
         return odd.line
@@ -141,7 +140,7 @@ def test_a_folder_and_what_is_not_there_are_usage_errors(tmp_path: Path, name: s
         with pytest.raises(UsageError, match="cannot read"):
             judge_file(path)
         with pytest.raises(UsageError, match="cannot read"):
-            open_fast(path)
+            open_history(path)
         (tmp_path / name).mkdir(exist_ok=True)
         with pytest.raises(UsageError, match="cannot read"):
             judge_file(tmp_path / name)
@@ -169,15 +168,15 @@ def test_a_few_bytes_that_stand_for_very_many_are_read_in_pieces(
     path = tmp_path / f"h.jsonl{end}"
     path.write_bytes(codec(b"{}\n" + b" " * 30_000_000))
 
-    assert max(map(len, Chunks(path))) < 20_000_000
-    assert sum(map(len, Chunks(path))) == 30_000_003
+    assert max(map(len, chunks(path))) < 20_000_000
+    assert sum(map(len, chunks(path))) == 30_000_003
 
 
 def test_a_cut_last_line_is_a_warning_for_both_readers(tmp_path: Path) -> None:
     path = file(tmp_path / "h.jsonl", *life(1, ["a"], ["a"]))
     path.write_bytes(path.read_bytes() + b'{"n":9,"t":9,"k":"en')
     judged = judge_file(path)
-    fast = open_fast(path)
+    fast = open_history(path)
 
     assert len(list(chain.from_iterable(fast.batches()))) == 7
     assert not isinstance(judged, Malformed)

@@ -1,4 +1,4 @@
-"""The published schema is the one that the reader's tables give, and takes the lines that the reader takes."""
+"""The published schema is the one that the structs of events give, and takes the lines that the reader takes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ import pytest
 import harness.judge.checkers.tests as checker_tests
 from harness.history.event_fields import (
     ALL_CLAIMS,
-    ENDED_FAULT,
-    KINDS,
     SCHEMA_FILE,
     history_schema,
+    kinds_of,
     schema_text,
     well_formed,
 )
@@ -25,6 +24,7 @@ from harness.history.header import Header, parse_header
 from harness.judge.checkers.tests.legal_histories import legal_history
 from tools.cases import each, in_sweep_after
 
+KINDS = kinds_of(ALL_CLAIMS)
 CATALOGUE = Path(checker_tests.__path__[0]) / "catalogue"
 VALUES: list[Any] = [
     None, True, False, 0, -1, 1, 2, 0.5, "", "x", "end", "ok", "begin", [], [1], {}, {"a": 1},
@@ -80,7 +80,9 @@ def altered(whole: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def test_the_file_is_what_the_tables_give() -> None:
-    assert SCHEMA_FILE.read_text("utf-8") == schema_text(), "python -m harness.history.event_fields"
+    assert SCHEMA_FILE.read_text("utf-8") == schema_text(history_schema()), (
+        "python -m harness.history.outside_fields"
+    )
 
 
 @each("folder", sorted(path.name for path in CATALOGUE.iterdir()))
@@ -100,13 +102,13 @@ def test_the_schema_takes_legal_histories(seed: int) -> None:
     assert all(valid("event", line) for line in lines)
 
 
-@pytest.mark.parametrize("kind", in_sweep_after(6, [*KINDS, "fault that ends"]))
+@pytest.mark.parametrize("kind", in_sweep_after(6, [*KINDS.fields, "fault that ends"]))
 def test_schema_and_reader_agree_on_every_value_of_every_field(kind: str) -> None:
-    row = KINDS.get(kind, ENDED_FAULT)
-    fitting: dict[str, Any] = {"k": kind if kind in KINDS else "fault"}
-    for name in row.fields:
+    row = KINDS.fields.get(kind, KINDS.ended["fault"])
+    fitting: dict[str, Any] = {"k": kind if kind in KINDS.fields else "fault"}
+    for name in row:
         fitting[name] = (
-            next(value for value in VALUES if name != "phase" and row.fields[name].type.holds(value))
+            next(value for value in VALUES if name != "phase" and row[name].checks.holds(value))
             if name != "phase"
             else ("begin" if kind == "fault" else "end")
         )

@@ -10,8 +10,9 @@ from typing import Any
 import fastjsonschema
 import pytest
 
+from harness.history.event_fields import schema_text
 from harness.history.files import write
-from harness.history.outside_fields import OUTSIDE_SCHEMA_FILE, outside_schema, outside_schema_text
+from harness.history.outside_fields import OUTSIDE_SCHEMA_FILE, outside_schema
 from harness.history.read import open_text, outside_of, read_outside, read_whole
 from harness.history.tests.job_lines import HEADER, Json, job_lines
 from harness.judge.canaries.canary import canaries
@@ -232,7 +233,7 @@ def test_an_unreadable_line_is_the_only_breach_that_is_told() -> None:
 
 
 def test_the_schema_file_is_that_of_the_tables() -> None:
-    assert OUTSIDE_SCHEMA_FILE.read_text(encoding="utf-8") == outside_schema_text()
+    assert OUTSIDE_SCHEMA_FILE.read_text(encoding="utf-8") == schema_text(outside_schema())
 
 
 def test_the_schema_takes_every_line_that_the_reader_takes() -> None:

@@ -94,12 +94,12 @@ def test_the_page_names_each_field_of_the_header() -> None:
     assert {field.name for part in parts for field in fields(part)} <= named
 
 
-@each("kind", OutsideFields(None).kinds)
+@each("kind", OutsideFields(None).fields)
 def test_the_table_names_a_kind_s_fields_and_which_may_be_absent(kind: str) -> None:
     events = PAGE.split("\n## Events\n")[1].split("\n## ")[0]
     (row,) = [line for line in events.splitlines() if line.startswith(f"| `{kind}` | ")]
     told = re.sub(r"\([^()]*\)", "", row.split(" | ")[1])
-    kinds = OutsideFields(None).kinds[kind]
+    kinds = OutsideFields(None).fields[kind]
     elsewhere = {"n", "t", "k"} | ({"evidence", "error"} if kind == "fault" else set())
 
     named = set(re.findall(r"`(\w+)`", told)) - elsewhere

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -17,13 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from harness.history.event import Event, Out, Owm
-from harness.history.fast_files import open_fast
-from harness.history.fast_read import FastHistory, NeedsExactReader
 from harness.history.header import Header
-from harness.history.read import HistoryReader, open_history
+from harness.history.read import HistoryReader, NeedsExactReader, open_history
 from harness.history.rules import FormatBreach
 from harness.history.strict_json import integers_of_any_length
-from harness.history.text import Chunks, Line, is_columnar, numbered
+from harness.history.text import OnRead
 from harness.history.verdict import INVARIANTS, InvariantVerdict, Judgement, Outcome
 from harness.judge.checkers.evidence import completed_checkpoints, restores
 from harness.judge.checkers.history_trace import Trace
@@ -32,10 +30,6 @@ from harness.judge.checkers.invariant import Invariant, conclude
 from harness.judge.checkers.overall import overall
 from harness.judge.checkers.registry import CHECKERS
 from harness.judge.checkers.screen_verdicts import NotScreened, ScreenVerdicts, screen_history
-
-Progress = Callable[[int, int], None]
-"""Callback: bytes of the file read so far, bytes in total."""
-
 
 EXACT_BELOW = 256 * 1024
 """A file with fewer bytes is judged without the screen, which would save no time."""
@@ -82,7 +76,7 @@ def judge_file(
     path: Path,
     *,
     checkers: Sequence[Invariant] = CHECKERS,
-    progress: Progress | None = None,
+    progress: OnRead | None = None,
     exact_below: int = EXACT_BELOW,
 ) -> Judgement | Malformed:
     """Judge a history file. Raises UsageError if it cannot be read.
@@ -99,43 +93,22 @@ def judge_file(
             streamed = NotScreened()
         if not isinstance(streamed, NotScreened):
             return streamed
-        judged = judge_reader(exact_reader(path, progress), checkers=checkers)
+        judged = judge_reader(open_history(path, progress), checkers=checkers)
         return replace(judged, warnings=(*judged.warnings, *streamed.warnings))
 
 
 def _judge_streamed(
-    path: Path, checkers: Sequence[Invariant], progress: Progress | None
+    path: Path, checkers: Sequence[Invariant], progress: OnRead | None
 ) -> Judgement | NotScreened:
-    history = open_fast(path)
+    history = open_history(path, progress)
     header = history.header
     if header is None:
         return NotScreened()
-    screening = screen_history(header, _batches(history, path, progress), checkers=checkers)
+    screening = screen_history(header, history.batches(), checkers=checkers)
     if isinstance(screening, NotScreened):
         return screening
-    events = chain.from_iterable(open_fast(path).batches())
+    events = chain.from_iterable(open_history(path).batches())
     return _completed(header, screening, events, checkers=checkers, warnings=history.warnings)
-
-
-def exact_reader(path: Path, progress: Progress | None) -> HistoryReader:
-    """The exact reader; reports progress if asked to."""
-    if progress is None or is_columnar(path):
-        return open_history(path)
-    return HistoryReader(_reporting(Chunks(path), path.stat().st_size, progress))
-
-
-def _reporting(chunks: Chunks, size: int, progress: Progress) -> Iterator[Line]:
-    for line in numbered(chunks):
-        yield line
-        progress(chunks.done, size)
-
-
-def _batches(history: FastHistory, path: Path, progress: Progress | None) -> Iterator[list[Event]]:
-    size = path.stat().st_size
-    for events in history.batches():
-        yield events
-        if progress is not None:
-            progress(history.done, size)
 
 
 def _completed(

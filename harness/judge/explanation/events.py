@@ -18,7 +18,7 @@ import msgspec
 from harness.history.event import Event
 from harness.history.files import read_lines
 from harness.history.header import Header, header_json
-from harness.history.outside import OutsideEvent, OutsideHeader, outside_header_json
+from harness.history.outside import OutsideEvent, OutsideHeader
 from harness.history.text import COLUMNAR, CutOff, line_of
 from harness.history.values import brief, visible
 from harness.system.errors import FloodmarkError
@@ -134,8 +134,7 @@ class HeldLines:
         self._events: tuple[Event | OutsideEvent, ...] = tuple(events)
 
     def header(self) -> Json:
-        header = self._header
-        return outside_header_json(header) if isinstance(header, OutsideHeader) else header_json(header)
+        return header_json(self._header)
 
     def events(self) -> Iterator[bytes]:
         return map(line_of, self._events)

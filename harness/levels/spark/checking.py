@@ -11,7 +11,7 @@ import pickle
 import resource
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -20,13 +20,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from harness.history.columnar import COLUMNS, all_columns, open_rows
+from harness.history.columnar import COLUMNS, all_columns, open_rows, text_of_rows
 from harness.history.event import Event
-from harness.history.fast_columns import events_of_batch
-from harness.history.fast_read import NeedsExactReader, ordinary_header
 from harness.history.header import Header
+from harness.history.read import HistoryReader, NeedsExactReader
 from harness.history.strict_json import integers_of_any_length
-from harness.history.text import CutOff, parts_of
+from harness.history.text import CutOff, Line, header_line, parts_of
 from harness.history.verdict import Judgement
 from harness.judge.checkers.invariant import Invariant
 from harness.judge.checkers.judge import Malformed, judge_file, uncollected
@@ -137,8 +136,9 @@ class _SparkShares:
             opened = open_rows(self._path)
         except CutOff:
             return None
-        header = ordinary_header(opened.header)
-        if header is None:
+        reader = HistoryReader([Line(opened.header)])
+        header = reader.header
+        if header is None or reader.breaches:
             return None
         self._pieces = 1 if opened.total < _SMALL else self._slots * _WAVES
         rows = self._rows().select("n", "t", "k", "s", "line")
@@ -231,11 +231,15 @@ def _events_of(rows: DataFrame, header: Header) -> list[Event]:
     """The events of a few rows, in order."""
     table = rows.toArrow().sort_by("n").combine_chunks()
     try:
-        return [
-            event for batch in table.to_batches() for event in events_of_batch(all_columns(batch), header)
-        ]
+        return [event for batch in table.to_batches() for event in _events_of_batch(batch, header)]
     except NeedsExactReader:
         raise _Unfit from None
+
+
+def _events_of_batch(batch: pa.RecordBatch, header: Header) -> list[Event]:
+    """The events of a batch, wherever its rows were; raises `NeedsExactReader` if one breaks the format."""
+    rows = text_of_rows(all_columns(batch))
+    return list(chain.from_iterable(HistoryReader([Line(header_line(header).strip()), *rows]).batches()))
 
 
 # ---------------------------------------------------------------------------------------- on the executors
@@ -316,7 +320,7 @@ class _Work:
         """A row for each subtask; without a result if a row of it is not ordinary."""
         with uncollected(), integers_of_any_length():
             for s, group in groupby(_by_subtask(batches), key=itemgetter(0)):
-                events = (events_of_batch(all_columns(batch), self.around.header) for _, batch in group)
+                events = (_events_of_batch(batch, self.around.header) for _, batch in group)
                 try:
                     packed = pickle.dumps(self.of_share(s, events), pickle.HIGHEST_PROTOCOL)
                 except NeedsExactReader:

@@ -14,9 +14,10 @@ from pathlib import Path
 from harness.history.outside import OUTSIDE, OutsideEvent, OutsideHeader
 from harness.history.read import HistoryReader, open_history
 from harness.history.strict_json import integers_of_any_length
+from harness.history.text import OnRead
 from harness.history.verdict import INVARIANTS, InvariantVerdict, Judgement, Outcome
 from harness.judge.checkers.invariant import Findings, Invariant, settle
-from harness.judge.checkers.judge import Malformed, Progress, exact_reader, judge_file, uncollected
+from harness.judge.checkers.judge import Malformed, judge_file, uncollected
 from harness.judge.checkers.outside.delivery import find_delivery, is_without_values
 from harness.judge.checkers.outside.errors import find_evidence, find_visible_errors
 from harness.judge.checkers.outside.finish import Finish, finish_of
@@ -85,11 +86,11 @@ def judge_history(
     path: Path,
     *,
     checkers: Sequence[Invariant] = CHECKERS,
-    progress: Progress | None = None,
+    progress: OnRead | None = None,
 ) -> Judgement | Malformed:
     """Judge a history file of either view. Raises UsageError if unreadable."""
     with integers_of_any_length():
-        reader = exact_reader(path, progress)
+        reader = open_history(path, progress)
         if not reader.is_outside:
             return judge_file(path, checkers=checkers, progress=progress)
         with uncollected():

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from harness.history.event_fields import claims_of, well_formed
-from harness.history.fast_read import ordinary_header
 from harness.history.header import Header, OperatorHeader
+from harness.history.read import open_text
 from harness.history.strict_json import integers_of_any_length, strictly
 from harness.history.tests.small_texts import text
 from harness.history.tests.test_malformed import BAD_EVENTS, LEGAL
@@ -43,7 +43,7 @@ def column_files(folder: Path, raw: bytes) -> list[Path]:
     from harness.history.columnar import table_of  # noqa: PLC0415 - pyarrow may be missing
 
     first, *lines = raw.removesuffix(b"\n").split(b"\n")
-    claims = claims_of(ordinary_header(first))
+    claims = claims_of(open_text(first).header)
     values = [strictly(line.strip()) for line in lines]
     events = [well_formed(value, claims).event if isinstance(value, dict) else None for value in values]
     packed = table_of(ANY, [event for event in events if event is not None])

@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 
 from harness.history.event import Event
-from harness.history.fast_files import open_fast
-from harness.history.fast_read import NeedsExactReader
 from harness.history.header import Header
-from harness.history.read import open_text, read_whole
+from harness.history.read import NeedsExactReader, open_history, open_text, read_whole
 from harness.history.verdict import Judgement, Outcome
 from harness.judge.checkers.invariant import Invariant
 from harness.judge.checkers.judge import Malformed, judge
@@ -73,7 +71,7 @@ def refused_by_shares(lines: list[Json], folder: Path) -> bool:
     """Whether a malformed history is left to the whole; one with a malformed line cannot be read into shares at all."""
     file = folder / "malformed.jsonl"
     file.write_bytes(text(lines))
-    history = open_fast(file)
+    history = open_history(file)
     try:
         events = [event for batch in history.batches() for event in batch]
     except NeedsExactReader:

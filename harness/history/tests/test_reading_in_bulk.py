@@ -1,4 +1,4 @@
-"""The fast reader takes a line exactly if the exact reader does, as an equal event, and counts its lines alike."""
+"""Lines decoded in bulk are those that are well-formed one by one, as equal events, and are counted alike."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.history import fast_read
+from harness.history import text
 from harness.history.event import Event
 from harness.history.event_fields import ALL_CLAIMS, Claims, well_formed
-from harness.history.fast_files import open_fast
-from harness.history.fast_read import NeedsExactReader
+from harness.history.read import HistoryReader, NeedsExactReader, decoded, open_history
 from harness.history.strict_json import integers_of_any_length, strictly
 from harness.judge.checkers.tests.legal_histories import legal_history
 from harness.system.errors import UsageError
@@ -150,7 +149,7 @@ def fast(path: Path, *lines: bytes, header: bytes = HEADER) -> list[Event] | int
     """The events of a file of these lines, or the line that is not ordinary."""
     path.write_bytes(header + b"\n".join((*lines, b"")))
     try:
-        return list(chain.from_iterable(open_fast(path).batches()))
+        return list(chain.from_iterable(open_history(path).batches()))
     except NeedsExactReader as odd:
         return odd.line
 
@@ -185,7 +184,7 @@ def test_every_field_of_every_kind_is_checked_as_the_exact_reader_checks_it(
     for line in odd_fields(kind):
         raw = line.encode()
         exact = exactly(raw, claims)
-        assert exact_repr(fast_read.ordinary_event(raw, claims) or exact) == exact_repr(exact)
+        assert exact_repr(decoded(raw.strip() + b"\n", claims) or [exact]) == exact_repr([exact])
 
 
 @pytest.mark.parametrize("bad", [b"\xff", b"\xed\xa0\x80", b"\xc0\x80", b"\xf4\x90\x80\x80"])
@@ -243,42 +242,41 @@ def test_a_whole_history_comes_as_the_exact_reader_gives_it_in_the_fast_way(
     suffix = {gzip.compress: ".gz", zstandard.compress: ".zst"}.get(pack, "")
     path = tmp_path / f"h.jsonl{suffix}"
     path.write_bytes(pack(header + b"".join(lines)))
-    monkeypatch.setattr(fast_read, "_BATCH", 1000)
-    monkeypatch.setattr(fast_read, "exact_event", None)
-    monkeypatch.setattr(fast_read, "ordinary_event", None)
+    monkeypatch.setattr(text, "_PIECE", 1000)
+    monkeypatch.setattr(HistoryReader, "_one_by_one", None)
+    told: list[tuple[int, int]] = []
 
-    history = open_fast(path)
+    history = open_history(path, lambda *done: told.append(done))
     batches = list(history.batches())
 
     assert list(chain.from_iterable(batches)) == [exactly(line[:-1]) for line in lines]
-    assert (len(batches) > 3) == (suffix != ".zst")
+    assert len(batches) > 3
     assert history.header is not None
     assert history.warnings == []
-    assert history.done == path.stat().st_size
+    assert told[-1] == (path.stat().st_size, path.stat().st_size)
 
 
 def test_a_cut_last_line_is_dropped_with_a_warning_and_a_whole_one_is_taken(tmp_path: Path) -> None:
     path = tmp_path / "h.jsonl"
     path.write_bytes(HEADER + OUT + b"1}\n" + OUT)
-    cut = open_fast(path)
+    cut = open_history(path)
 
     assert len(list(chain.from_iterable(cut.batches()))) == 1
     assert [warning.split(",")[0] for warning in cut.warnings] == ["line 3"]
 
     path.write_bytes(HEADER + OUT + b"1}\n" + OUT + b"2}")
-    whole = open_fast(path)
+    whole = open_history(path)
 
     assert len(list(chain.from_iterable(whole.batches()))) == 2
     assert whole.warnings == []
 
 
 @each("text", [b"", b"\n", b"{}\n", b'{"history":2}\n', b"\xef\xbb\xbf" + HEADER, HEADER[:30]])
-def test_a_header_that_breaks_the_format_is_not_ordinary(tmp_path: Path, text: bytes) -> None:
+def test_a_header_that_breaks_the_format_gives_no_batch(tmp_path: Path, text: bytes) -> None:
     path = tmp_path / "h.jsonl"
     path.write_bytes(text)
-    history = open_fast(path)
+    history = open_history(path)
 
-    assert history.header is None
     with pytest.raises(NeedsExactReader):
         list(history.batches())
 
@@ -289,9 +287,9 @@ def test_a_damaged_stream_is_not_ordinary(tmp_path: Path, codec: Callable[[bytes
     path.write_bytes(codec(HEADER + b"".join(OUT + b'"%d"}\n' % (n * 7919) for n in range(3000)))[:-20])
 
     with pytest.raises(NeedsExactReader):
-        list(open_fast(path).batches())
+        list(open_history(path).batches())
 
 
 def test_a_file_that_cannot_be_read_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot read"):
-        open_fast(tmp_path)
+        open_history(tmp_path)

@@ -21,7 +21,6 @@ of the error that is raised for it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from reference_impl.elements import Record
 
@@ -57,7 +56,7 @@ class CallTimedOut(OperatorError):
 class CallbackFailed(OperatorError):
     """The user's `callback` raised `cause` instead of reporting it to the handle."""
 
-    def __init__(self, callback: str, value: Any, cause: BaseException) -> None:
+    def __init__(self, callback: str, value: object, cause: BaseException) -> None:
         super().__init__(
             f"{callback}() raised {type(cause).__name__} for {value!r}; report a failure through the handle",
         )

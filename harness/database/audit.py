@@ -95,7 +95,7 @@ def read_table(tables: KeptConnection, table: str, take: Callable[[StoredRow], N
     return count
 
 
-def batched(cursor: Any) -> Iterator[tuple[Any, ...]]:
+def batched(cursor: SSCursor) -> Iterator[tuple[Any, ...]]:
     """The rows that are left of a cursor on the server."""
     while rows := cursor.fetchmany(_BATCH):
         yield from rows

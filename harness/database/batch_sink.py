@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from harness.database.driver import Driver
+from harness.database.driver import Cursor, Driver
 from harness.database.epoch import INSERT_DEAD_LETTER, INSERT_OUTPUT, DeadRow, Fenced, SavedEpoch
 from harness.database.transactions import Transactions
 from harness.system.clock import REAL_CLOCK, Clock
@@ -73,7 +73,7 @@ class BatchSink:
             lambda cursor: self._take_over(cursor, now_ms), "take over the run"
         )
 
-    def _take_over(self, cursor: Any, now_ms: int) -> int:
+    def _take_over(self, cursor: Cursor, now_ms: int) -> int:
         cursor.execute("UPDATE driver SET generation = generation + 1")
         cursor.execute(_GENERATION)
         generation: int = cursor.fetchone()[0]
@@ -86,7 +86,7 @@ class BatchSink:
     def has_epoch(self, epoch: int) -> bool:
         """Whether epoch `epoch` is visible. Raises `Fenced`, `SinkLost`."""
 
-        def look(cursor: Any) -> bool:
+        def look(cursor: Cursor) -> bool:
             self._check_newest(cursor)
             cursor.execute("SELECT COUNT(*) FROM epoch WHERE epoch = %s", (epoch,))
             found = bool(cursor.fetchone()[0])
@@ -99,7 +99,7 @@ class BatchSink:
         """The newest epoch of each of `subtasks`. Raises `Fenced`, `SinkLost`."""
         wanted = list(subtasks)
 
-        def read(cursor: Any) -> list[Begun]:
+        def read(cursor: Cursor) -> list[Begun]:
             self._check_newest(cursor)
             begun = [self._begin(cursor, subtask) for subtask in wanted]
             cursor.connection.rollback()
@@ -107,7 +107,7 @@ class BatchSink:
 
         return self.transactions.retry_until_settled(read, "read the newest epoch")
 
-    def _begin(self, cursor: Any, subtask: int) -> Begun:
+    def _begin(self, cursor: Cursor, subtask: int) -> Begun:
         cursor.execute("SELECT token, origin_ms FROM fence WHERE subtask = %s", (subtask,))
         token, origin_ms = cursor.fetchone()
         cursor.execute(
@@ -133,7 +133,7 @@ class BatchSink:
             lambda cursor: self._write(cursor, epoch, parts), f"commit epoch {epoch}"
         )
 
-    def _write(self, cursor: Any, epoch: int, parts: Sequence[PartOfEpoch]) -> None:
+    def _write(self, cursor: Cursor, epoch: int, parts: Sequence[PartOfEpoch]) -> None:
         self._check_newest(cursor, ask=f"{_GENERATION} FOR UPDATE")
         cursor.execute("SELECT COUNT(*) FROM epoch WHERE epoch = %s", (epoch,))
         if cursor.fetchone()[0]:  # an earlier COMMIT took effect, and its answer was lost
@@ -148,7 +148,7 @@ class BatchSink:
     def origins(self) -> list[int]:
         """When the first attempt of each subtask began, by subtask. Raises `SinkLost`."""
 
-        def read(cursor: Any) -> list[int]:
+        def read(cursor: Cursor) -> list[int]:
             cursor.execute("SELECT origin_ms FROM fence ORDER BY subtask")
             found = [row[0] for row in cursor.fetchall()]
             cursor.connection.rollback()
@@ -156,7 +156,7 @@ class BatchSink:
 
         return self.transactions.retry_until_settled(read, "read when the run began")
 
-    def _check_newest(self, cursor: Any, *, ask: str = _GENERATION) -> None:
+    def _check_newest(self, cursor: Cursor, *, ask: str = _GENERATION) -> None:
         if not self.generation:
             return
         cursor.execute(ask)
@@ -173,7 +173,7 @@ class BatchSink:
 class ReplacingSink(BatchSink):
     """The sink behind Spark's own state: the rows of a batch replace those that an earlier try of it has written."""
 
-    def _write(self, cursor: Any, epoch: int, parts: Sequence[PartOfEpoch]) -> None:
+    def _write(self, cursor: Cursor, epoch: int, parts: Sequence[PartOfEpoch]) -> None:
         self._check_newest(cursor, ask=f"{_GENERATION} FOR UPDATE")
         if self.was_seen(cursor, epoch):
             for table in ("output", "dead_letter"):
@@ -182,12 +182,12 @@ class ReplacingSink(BatchSink):
         self.reach("commit.pre")
         cursor.connection.commit()
 
-    def was_seen(self, cursor: Any, epoch: int) -> bool:
+    def was_seen(self, cursor: Cursor, epoch: int) -> bool:
         """Whether an earlier try of this batch has been committed."""
         cursor.execute("SELECT COUNT(*) FROM completed WHERE epoch = %s", (epoch,))
         return bool(cursor.fetchone()[0])
 
-    def write_batch(self, cursor: Any, epoch: int, parts: Sequence[PartOfEpoch]) -> None:
+    def write_batch(self, cursor: Cursor, epoch: int, parts: Sequence[PartOfEpoch]) -> None:
         """Writes the rows of all subtasks, and that the batch was seen, in the caller's transaction."""
         for part in parts:
             write_rows(cursor, epoch, part)
@@ -200,7 +200,7 @@ _FORGET = {
 }
 
 
-def write_part(cursor: Any, epoch: int, part: PartOfEpoch) -> None:
+def write_part(cursor: Cursor, epoch: int, part: PartOfEpoch) -> None:
     """Writes the rows and the epoch row of one subtask in the caller's transaction."""
     write_rows(cursor, epoch, part)
     cursor.execute(
@@ -209,7 +209,7 @@ def write_part(cursor: Any, epoch: int, part: PartOfEpoch) -> None:
     )
 
 
-def write_rows(cursor: Any, epoch: int, part: PartOfEpoch) -> None:
+def write_rows(cursor: Cursor, epoch: int, part: PartOfEpoch) -> None:
     """Writes the outputs and the dead letters of one subtask in the caller's transaction."""
     rows = [(part.subtask, row.id, row.j, row.text, epoch, part.attempt) for row in part.rows]
     if rows:

@@ -8,8 +8,7 @@ Flink's JDBC sink in upsert mode: writing a row again changes nothing.
 
 from __future__ import annotations
 
-from typing import Any
-
+from harness.database.driver import Cursor
 from harness.database.epoch import (
     INSERT_DEAD_LETTER,
     INSERT_OUTPUT,
@@ -42,12 +41,12 @@ class CoordinatedSink(SubtaskWriter):
             number=token, origin_ms=origin_ms, saved=restored.saved, passed_over=restored.passed_over
         )
 
-    def _raise_token(self, cursor: Any, now_ms: int) -> tuple[int, int]:
+    def _raise_token(self, cursor: Cursor, now_ms: int) -> tuple[int, int]:
         taken = self.fence_off(cursor, now_ms)
         cursor.connection.commit()
         return taken
 
-    def _parts(self, cursor: Any) -> list[CheckpointPart]:
+    def _parts(self, cursor: Cursor) -> list[CheckpointPart]:
         """This subtask's parts of completed checkpoints that may be restored, newest first."""
         cursor.execute(
             "SELECT ack.epoch, ack.token, ack.file FROM ack JOIN completed ON completed.epoch = ack.epoch"
@@ -60,7 +59,7 @@ class CoordinatedSink(SubtaskWriter):
         cursor.connection.rollback()
         return parts
 
-    def floor(self, cursor: Any) -> int:
+    def floor(self, cursor: Cursor) -> int:
         """The newest epoch whose outputs a replay would write a second time; 0: none."""
         del cursor
         return 0
@@ -80,7 +79,7 @@ class CoordinatedSink(SubtaskWriter):
             lambda cursor: self._acknowledge(cursor, epoch, file), f"acknowledge checkpoint {epoch}"
         )
 
-    def _acknowledge(self, cursor: Any, epoch: int, file: str) -> None:
+    def _acknowledge(self, cursor: Cursor, epoch: int, file: str) -> None:
         self.check_fence(cursor)
         cursor.execute(
             "REPLACE INTO ack (subtask, epoch, token, file) VALUES (%s, %s, %s, %s)",
@@ -99,13 +98,13 @@ class CoordinatedSink(SubtaskWriter):
         """The subtask has finished: later checkpoints do not wait for it."""
         self.retry_until_settled(self._end, "say that the subtask has ended")
 
-    def _end(self, cursor: Any) -> None:
+    def _end(self, cursor: Cursor) -> None:
         self.check_fence(cursor)
         cursor.execute("UPDATE fence SET ended = 1 WHERE subtask = %s", (self.subtask,))
         cursor.connection.commit()
 
 
-def _newest_completed(cursor: Any) -> int:
+def _newest_completed(cursor: Cursor) -> int:
     cursor.execute("SELECT COALESCE(MAX(epoch), 0) FROM completed")
     newest = int(cursor.fetchone()[0])
     cursor.connection.rollback()
@@ -130,7 +129,7 @@ class IdempotentSink(CoordinatedSink):
         self.retry_until_settled(lambda cursor: self._write(cursor, epoch), f"write epoch {epoch}")
         self.forget_rows()
 
-    def _write(self, cursor: Any, epoch: int) -> None:
+    def _write(self, cursor: Cursor, epoch: int) -> None:
         self.check_fence(cursor)
         self.write_rows(cursor, epoch, insert=_UPSERT, insert_letter=_UPSERT_LETTER)
         self.reach("commit.pre")

@@ -11,10 +11,9 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
 
 from harness.database.coordinated_sink import PARTS_KEPT
-from harness.database.driver import Driver, MySqlDriver
+from harness.database.driver import BlockingConnection, Cursor, Driver, MySqlDriver
 from harness.database.endpoint import Endpoint
 from harness.database.two_phase_sink import roll_back_branches
 from harness.history.event import Ack, Retire
@@ -45,7 +44,7 @@ class Coordinator:
     def __init__(self, driver: Driver, *, note: Note) -> None:
         self._driver = driver
         self._note = note
-        self._connection: Any = None
+        self._connection: BlockingConnection | None = None
         self.until: int | None = None
         """After the first complete checkpoint from this number on, none is completed; None: no limit."""
         self._last: int | None = None
@@ -88,7 +87,7 @@ class Coordinator:
             self._note(Retire, c=number - PARTS_KEPT)
         return True
 
-    def _parts(self, cursor: Any) -> dict[int, dict[int, int]]:
+    def _parts(self, cursor: Cursor) -> dict[int, dict[int, int]]:
         """The acknowledgements of incomplete checkpoints; each one is noted when it is first seen."""
         parts = _parts(cursor)
         for epoch, of in parts.items():
@@ -109,7 +108,7 @@ class Coordinator:
             attempt.ended or parts.get(subtask) == attempt.token for subtask, attempt in newest.items()
         )
 
-    def _open(self) -> Any:
+    def _open(self) -> BlockingConnection:
         if self._connection is None:
             connection = self._driver.connect(statement_s=_STATEMENT_S)
             with connection.cursor() as cursor:
@@ -124,7 +123,7 @@ class Coordinator:
             self._driver.hang_up(connection)
 
 
-def _newest_attempts(cursor: Any, fences: str) -> dict[int, _NewestAttempt]:
+def _newest_attempts(cursor: Cursor, fences: str) -> dict[int, _NewestAttempt]:
     """The newest attempt of each subtask."""
     cursor.execute(fences)
     return {
@@ -132,7 +131,7 @@ def _newest_attempts(cursor: Any, fences: str) -> dict[int, _NewestAttempt]:
     }
 
 
-def _parts(cursor: Any) -> dict[int, dict[int, int]]:
+def _parts(cursor: Cursor) -> dict[int, dict[int, int]]:
     """For each number after the newest completed one: subtask -> the token of the attempt that acknowledged it."""
     cursor.execute(
         "SELECT epoch, subtask, token FROM ack"

@@ -16,12 +16,13 @@ from harness.database.endpoint import Endpoint, connect
 class Cursor(Protocol):
     """A cursor of DB-API 2.0, also a context manager."""
 
-    connection: Any
+    @property
+    def connection(self) -> BlockingConnection: ...
 
     def execute(self, sql: str, args: Sequence[Any] = ()) -> Any:
         """Run one statement; `%s` marks a parameter."""
 
-    def executemany(self, sql: str, rows: Sequence[Sequence[Any]]) -> Any:
+    def executemany(self, sql: str, rows: Sequence[Sequence[object]]) -> Any:
         """Run one INSERT with many rows."""
 
     def fetchone(self) -> Any:
@@ -65,7 +66,7 @@ class Driver(Protocol):
     def errors(self) -> tuple[type[Exception], ...]:
         """The exceptions of statements and connects; `transactions.code_of` reads their code."""
 
-    def connect(self, *, statement_s: float) -> Any:
+    def connect(self, *, statement_s: float) -> BlockingConnection:
         """A new `BlockingConnection`; each wait for an answer is limited to `statement_s`."""
 
     def hang_up(self, connection: Any) -> None:
@@ -106,7 +107,7 @@ class MySqlDriver:
 
         return (MySQLError, OSError)
 
-    def connect(self, *, statement_s: float) -> Any:
+    def connect(self, *, statement_s: float) -> BlockingConnection:
         return connect(self._endpoint, statement_s=statement_s)
 
     def hang_up(self, connection: Any) -> None:

@@ -6,13 +6,16 @@ by its text.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from urllib.parse import quote
 
 import msgspec
 
 if TYPE_CHECKING:
     from pymysql.connections import Connection
+
+MySqlConnection: TypeAlias = "Connection[Any]"
+"""A connection of PyMySQL; its cursors give tuples."""
 
 OWN = "_own"
 """What the database of a user's own tables is called after the run's."""
@@ -61,7 +64,7 @@ class KeptConnection:
     def __init__(self, endpoint: Endpoint, *, statement_s: float = _STATEMENT_S) -> None:
         self._endpoint = endpoint
         self._statement_s = statement_s
-        self._connection: Connection[Any] | None = None
+        self._connection: MySqlConnection | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -70,14 +73,14 @@ class KeptConnection:
         if self._connection is not None and self._connection.open:
             self._connection.close()
 
-    def opened(self) -> Connection[Any]:
+    def opened(self) -> MySqlConnection:
         """The open connection. Raises pymysql's errors."""
         if self._connection is None or not self._connection.open:
             self._connection = connect(self._endpoint, statement_s=self._statement_s)
         return self._connection
 
 
-def connect(endpoint: Endpoint, *, statement_s: float = _STATEMENT_S) -> Connection[Any]:
+def connect(endpoint: Endpoint, *, statement_s: float = _STATEMENT_S) -> MySqlConnection:
     """A PyMySQL connection on which every wait is bounded; no TLS, for the proxy reads packets."""
     import pymysql  # noqa: PLC0415 - see above
 

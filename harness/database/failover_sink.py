@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from harness.database.driver import Driver
+from harness.database.driver import Cursor, Driver
 from harness.database.epoch import SinkLost, Takeover
 from harness.database.sink import EpochSink
 
@@ -37,7 +37,7 @@ class FailoverSink(EpochSink):
         self._last = None if attempt.saved is None else attempt.saved.epoch
         return attempt
 
-    def fence_off(self, cursor: Any, now_ms: int) -> tuple[int, int]:
+    def fence_off(self, cursor: Cursor, now_ms: int) -> tuple[int, int]:
         """As `SubtaskWriter.fence_off`; the token rises above that of every attempt that is known."""
         cursor.execute(
             "UPDATE fence SET token = GREATEST(token, %s) + 1, ended = 0, origin_ms = COALESCE(origin_ms, %s)"
@@ -48,7 +48,7 @@ class FailoverSink(EpochSink):
         token, origin_ms = cursor.fetchone()
         return token, origin_ms
 
-    def check_fence(self, cursor: Any) -> None:
+    def check_fence(self, cursor: Cursor) -> None:
         """Also raises `CommitsGone`: the token, or the last epoch, is from before a failover."""
         super().check_fence(cursor)
         if self._last is not None and not self.has_epoch(cursor, self._last):
@@ -58,7 +58,7 @@ class FailoverSink(EpochSink):
                 " database that answers now does not have it: it has failed over and lost commits"
             )
 
-    def _refuse_other(self, cursor: Any) -> None:
+    def _refuse_other(self, cursor: Cursor) -> None:
         holder = cursor.fetchone()[0]
         if holder < self.token:
             cursor.connection.rollback()

@@ -18,7 +18,8 @@ import pymysql
 from pymysql.cursors import DictCursor, SSCursor
 
 from harness.database.audit import batched
-from harness.database.endpoint import Endpoint, KeptConnection, connect
+from harness.database.driver import Cursor
+from harness.database.endpoint import Endpoint, KeptConnection, MySqlConnection, connect
 from harness.system.errors import UsageError
 
 _BATCH: Final = 500
@@ -222,10 +223,10 @@ class OwnTableRows:
     A record's key stands in the first columns of a table's primary key, or of the table if it has none.
     """
 
-    def __init__(self, connection: pymysql.connections.Connection[Any]) -> None:
+    def __init__(self, connection: MySqlConnection) -> None:
         self._connection = connection
 
-    def by_key(self, keys: Iterable[Any]) -> dict[Any, list[dict[str, Any]]]:
+    def by_key(self, keys: Iterable[object]) -> dict[Any, list[dict[str, Any]]]:
         """The rows of `keys` in all tables, with all their columns; keys without rows are left out."""
         wanted = list(dict.fromkeys(keys))
         found: dict[Any, list[dict[str, Any]]] = {}
@@ -258,7 +259,7 @@ _COLUMNS: Final = """
 
 
 def _rows_of(
-    cursor: DictCursor, table: str, columns: Sequence[str], keys: Sequence[Any]
+    cursor: DictCursor, table: str, columns: Sequence[str], keys: Sequence[object]
 ) -> Iterator[tuple[Any, dict[str, Any]]]:
     """Each row of the keys, with its key; compared as text, for the server compares `7` with `'7'`."""
     by_parts: dict[int, dict[tuple[str, ...], Any]] = {}
@@ -278,7 +279,7 @@ def _rows_of(
                 yield key, row
 
 
-def _insert(cursor: Any, part: OwnRows) -> None:
+def _insert(cursor: Cursor, part: OwnRows) -> None:
     """In batches; where one is refused, row by row, to find the line."""
     for begin in range(0, len(part.rows), _BATCH):
         batch = part.rows[begin : begin + _BATCH]
@@ -296,7 +297,7 @@ def _insert(cursor: Any, part: OwnRows) -> None:
 
 
 def _of_equal_columns(
-    rows: Sequence[tuple[str, Mapping[str, Any]]],
+    rows: Sequence[tuple[str, Mapping[str, object]]],
 ) -> Iterator[tuple[tuple[str, ...], list[list[Any]]]]:
     """Neighbours with the same columns together."""
     columns: tuple[str, ...] | None = None

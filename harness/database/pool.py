@@ -219,12 +219,12 @@ class ConnectionPool:
         """Every connection with a socket: idle, in use, or in its handshake."""
         self._is_closed = False
 
-    async def fetch_one(self, sql: str, args: Sequence[Any] = ()) -> tuple[Any, ...] | None:
+    async def fetch_one(self, sql: str, args: Sequence[object] = ()) -> tuple[Any, ...] | None:
         """The first row of `sql`, or None. Raises `ConnectionLost`, `StatementEnded`, or the server's own error."""
         rows = await self.fetch_all(sql, args)
         return rows[0] if rows else None
 
-    async def fetch_all(self, sql: str, args: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    async def fetch_all(self, sql: str, args: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """All rows of `sql`. Raises `ConnectionLost`, `StatementEnded`, or the server's own error."""
         async with _Lease(self, (sql, args)) as connection, connection.cursor() as cursor:
             await cursor.execute(sql, args)
@@ -248,7 +248,9 @@ class ConnectionPool:
             await self._end(limit, error)
             raise
 
-    async def take_back(self, connection: Any, limit: asyncio.Timeout, error: BaseException | None) -> None:
+    async def take_back(
+        self, connection: object, limit: asyncio.Timeout, error: BaseException | None
+    ) -> None:
         """For `_Lease`: the block has ended, with `error` if it failed. Raises like `fetch_all`."""
         if error is None:
             self._give_back(connection)
@@ -338,13 +340,13 @@ class ConnectionPool:
             f"/*!80000 , max_execution_time = {statement_s * 1000}*/"
         )
 
-    def _give_back(self, connection: Any) -> None:
+    def _give_back(self, connection: object) -> None:
         if self._is_closed:
             self._hang_up(connection)
         else:
             self._free.append(connection)
 
-    def _hang_up(self, connection: Any) -> None:
+    def _hang_up(self, connection: object) -> None:
         """Close the socket now, without waiting for unsent bytes or COM_QUIT."""
         self._open.pop(connection, None)
         self._driver.hang_up(connection)

@@ -15,7 +15,8 @@ from typing import Any, Final, Literal
 
 import pymysql
 
-from harness.database.endpoint import Endpoint, connect
+from harness.database.driver import Cursor
+from harness.database.endpoint import Endpoint, MySqlConnection, connect
 from harness.history.probe import ProbeOperation
 from harness.system.clock import Deadline, monotonic_us
 
@@ -39,7 +40,7 @@ class CommitProbe:
 
     endpoint: Endpoint
     operations: list[ProbeOperation] = field(default_factory=list)
-    _connection: Any = None
+    _connection: MySqlConnection | None = None
     _appended: int = 0
 
     def make(self) -> None:
@@ -67,7 +68,7 @@ class CommitProbe:
             over.wait(_BETWEEN_TRIES_S)
         self.close()
 
-    def _append(self, cursor: Any, value: int) -> dict[str, Any]:
+    def _append(self, cursor: Cursor, value: int) -> dict[str, Any]:
         cursor.execute("SELECT @@server_id")
         server = int(cursor.fetchone()[0])
         cursor.connection.rollback()
@@ -75,7 +76,7 @@ class CommitProbe:
         cursor.connection.commit()
         return {"server": server}
 
-    def _read(self, cursor: Any) -> dict[str, Any]:
+    def _read(self, cursor: Cursor) -> dict[str, Any]:
         cursor.execute("SELECT @@server_id")
         server = cursor.fetchone()[0]
         cursor.execute(_ISOLATION)
@@ -85,7 +86,9 @@ class CommitProbe:
         cursor.connection.rollback()
         return {"server": int(server), "isolation": str(isolation), "seen": seen}
 
-    def _done(self, do: Literal["append", "read"], act: Callable[[Any], dict[str, Any]], **told: Any) -> bool:
+    def _done(
+        self, do: Literal["append", "read"], act: Callable[[Cursor], dict[str, Any]], **told: Any
+    ) -> bool:
         began = monotonic_us()
         outcome: Literal["ok", "fail", "unknown"] = "ok"
         try:
@@ -99,7 +102,7 @@ class CommitProbe:
         self.operations.append(ProbeOperation(began=began, ended=ended, do=do, outcome=outcome, **told))
         return outcome == "ok"
 
-    def _opened(self) -> Any:
+    def _opened(self) -> MySqlConnection:
         if self._connection is None:
             self._connection = connect(self.endpoint, statement_s=_STATEMENT_S)
         return self._connection
@@ -109,7 +112,7 @@ class CommitProbe:
         connection, self._connection = self._connection, None
         if connection is not None:
             with suppress(Exception):
-                connection._force_close()  # noqa: SLF001 - the polite close() waits for the server
+                connection._force_close()  # type: ignore[attr-defined]  # noqa: SLF001 - the polite close() waits for the server
 
 
 _READ_ONLY: Final = frozenset({1290, 1836})

@@ -96,7 +96,7 @@ def prepare_database(
     root: Endpoint,
     *,
     subtasks: int,
-    rows: Sequence[Sequence[Any]],
+    rows: Sequence[Sequence[object]],
     keyed: bool = False,
     by_record: bool = False,
 ) -> None:

@@ -51,7 +51,7 @@ class TableFiles:
         rows = self._do("SELECT name FROM store_file WHERE subtask = %s ORDER BY name")
         return [str(name) for (name,) in rows]
 
-    def _do(self, statement: str, *values: Any) -> Any:
+    def _do(self, statement: str, *values: object) -> Any:
         """One statement of its own. Raises OSError, as a disk does that fails."""
         try:
             return _autonomous(self._kept, statement, (self._subtask, *values))
@@ -102,7 +102,7 @@ class MarkTable:
                 yield line
 
 
-def _autonomous(kept: KeptConnection, statement: str, values: tuple[Any, ...]) -> Any:
+def _autonomous(kept: KeptConnection, statement: str, values: tuple[object, ...]) -> Any:
     """The rows of one statement in a transaction of its own."""
     connection = kept.opened()
     try:

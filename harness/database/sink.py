@@ -11,6 +11,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from harness.database.driver import Cursor
 from harness.database.epoch import SavedEpoch, Takeover
 from harness.database.subtask_writer import SubtaskWriter
 
@@ -26,7 +27,7 @@ class EpochSink(SubtaskWriter):
         self.token = attempt.number
         return attempt
 
-    def _take_over(self, cursor: Any, now_ms: int) -> Takeover:
+    def _take_over(self, cursor: Cursor, now_ms: int) -> Takeover:
         token, origin_ms = self.fence_off(cursor, now_ms)
         cursor.execute(
             "SELECT epoch, pos, elements FROM epoch WHERE subtask = %s ORDER BY epoch DESC LIMIT 1",
@@ -49,7 +50,7 @@ class EpochSink(SubtaskWriter):
         )
         self.forget_rows()
 
-    def write(self, cursor: Any, epoch: int, position: int, elements: Sequence[dict[str, Any]]) -> None:
+    def write(self, cursor: Cursor, epoch: int, position: int, elements: Sequence[dict[str, Any]]) -> None:
         """The whole transaction, fence check to COMMIT."""
         self.check_fence(cursor)
         if self.has_epoch(cursor, epoch):  # an earlier COMMIT took effect, and its answer was lost

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
-from harness.database.driver import Driver
+from harness.database.driver import Cursor, Driver
 from harness.database.epoch import INSERT_DEAD_LETTER, INSERT_OUTPUT, DeadRow, Fenced, Visible
 from harness.database.transactions import STATEMENT_S, Transactions
 from harness.system.clock import REAL_CLOCK, Clock
@@ -57,7 +57,7 @@ class SubtaskWriter:
         self.transactions.on_loss = on_loss
         self.transactions.on_error = on_error
 
-    def retry_until_settled(self, work: Callable[[Any], _T], what: str) -> _T:
+    def retry_until_settled(self, work: Callable[[Cursor], _T], what: str) -> _T:
         return self.transactions.retry_until_settled(work, what)
 
     def add(self, row: Visible) -> None:
@@ -73,7 +73,7 @@ class SubtaskWriter:
         self._rows.clear()
         self._dead.clear()
 
-    def fence_off(self, cursor: Any, now_ms: int) -> tuple[int, int]:
+    def fence_off(self, cursor: Cursor, now_ms: int) -> tuple[int, int]:
         """Increase the token in the caller's transaction; returns the new one and when the first attempt began.
 
         Raises `Fenced` if an attempt of a later driver has taken over before: the driver that sent this one is dead, or
@@ -93,12 +93,12 @@ class SubtaskWriter:
         token, origin_ms = cursor.fetchone()
         return token, origin_ms
 
-    def check_fence(self, cursor: Any) -> None:
+    def check_fence(self, cursor: Cursor) -> None:
         """Check the token and lock the fence until the caller's transaction ends. Raises `Fenced`."""
         cursor.execute("SELECT token FROM fence WHERE subtask = %s FOR UPDATE", (self.subtask,))
         self._refuse_other(cursor)
 
-    def _check_newest(self, cursor: Any) -> None:
+    def _check_newest(self, cursor: Cursor) -> None:
         """Called before another session is killed: a superseded attempt must not kill its successor's."""
         if self.generation:
             self._refuse_earlier_driver(cursor, locks=False)
@@ -106,7 +106,7 @@ class SubtaskWriter:
             cursor.execute("SELECT token FROM fence WHERE subtask = %s", (self.subtask,))
             self._refuse_other(cursor)
 
-    def _refuse_earlier_driver(self, cursor: Any, *, locks: bool) -> None:
+    def _refuse_earlier_driver(self, cursor: Cursor, *, locks: bool) -> None:
         statement = "SELECT generation FROM fence WHERE subtask = %s"
         cursor.execute(f"{statement} FOR UPDATE" if locks else statement, (self.subtask,))
         newest = cursor.fetchone()[0]
@@ -115,23 +115,23 @@ class SubtaskWriter:
             message = f"driver {self.generation} is fenced: driver {newest} took over subtask {self.subtask}"
             raise Fenced(message)
 
-    def _refuse_other(self, cursor: Any) -> None:
+    def _refuse_other(self, cursor: Cursor) -> None:
         holder = cursor.fetchone()[0]
         if holder != self.token:
             self._raise_fenced(cursor, holder)
 
-    def _raise_fenced(self, cursor: Any, holder: int) -> NoReturn:
+    def _raise_fenced(self, cursor: Cursor, holder: int) -> NoReturn:
         cursor.connection.rollback()
         raise Fenced(f"attempt {self.token} of subtask {self.subtask} is fenced: attempt {holder} took over")
 
-    def has_epoch(self, cursor: Any, epoch: int) -> bool:
+    def has_epoch(self, cursor: Cursor, epoch: int) -> bool:
         """Whether the epoch's row exists: then the epoch is visible."""
         cursor.execute("SELECT token FROM epoch WHERE subtask = %s AND epoch = %s", (self.subtask, epoch))
         return cursor.fetchone() is not None
 
     def write_rows(
         self,
-        cursor: Any,
+        cursor: Cursor,
         epoch: int,
         *,
         insert: str = INSERT_OUTPUT,
@@ -145,7 +145,7 @@ class SubtaskWriter:
         if dead:
             cursor.executemany(insert_letter, dead)
 
-    def write_epoch(self, cursor: Any, epoch: int, position: int, elements: str) -> None:
+    def write_epoch(self, cursor: Cursor, epoch: int, position: int, elements: str) -> None:
         """Write the epoch's row in the caller's transaction."""
         cursor.execute(
             "INSERT INTO epoch (subtask, epoch, token, pos, elements) VALUES (%s, %s, %s, %s, %s)",

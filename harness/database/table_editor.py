@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
+from harness.database.driver import Cursor
 from harness.database.endpoint import KeptConnection
 
 STRANGER: Final = 987_654_321
@@ -112,7 +113,7 @@ class SqlTableHand:
             cursor.execute(f"RENAME TABLE {table} TO {table}_hidden")
 
     @contextmanager
-    def _cursor(self) -> Iterator[Any]:
+    def _cursor(self) -> Iterator[Cursor]:
         connection = self._root.opened()
         with connection.cursor() as cursor:
             cursor.execute("DROP TRIGGER IF EXISTS audit_output")
@@ -120,7 +121,7 @@ class SqlTableHand:
             connection.commit()
 
 
-def _first(cursor: Any, table: str, where: str = "", order: str = "") -> tuple[int, TouchedRow]:
+def _first(cursor: Cursor, table: str, where: str = "", order: str = "") -> tuple[int, TouchedRow]:
     """The `seq` and the name of the first row, or with `order` `DESC` of the last one."""
     j = "NULL" if table == "dead_letter" else "j"
     cursor.execute(f"SELECT seq, id, {j} FROM {table} {where} ORDER BY seq {order} LIMIT 1")

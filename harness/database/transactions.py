@@ -15,7 +15,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
-from harness.database.driver import Driver
+from harness.database.driver import BlockingConnection, Cursor, Driver
 from harness.database.epoch import SinkLost
 from harness.system.choices import Choices
 from harness.system.clock import REAL_CLOCK, Clock, Deadline
@@ -186,9 +186,9 @@ class Transactions:
         self._check = check
         self._statement_s = statement_s
         self._choices = Choices(seed, f"waits of {name}")
-        self._connection: Any = None
+        self._connection: BlockingConnection | None = None
 
-    def retry_until_settled(self, work: Callable[[Any], _T], what: str) -> _T:
+    def retry_until_settled(self, work: Callable[[Cursor], _T], what: str) -> _T:
         """Call `work(cursor)`, which begins and ends a transaction, until it succeeds; returns its result.
 
         Raises `SinkLost` after `SETTLE_S`, and an error of class FAIL at once.
@@ -207,7 +207,7 @@ class Transactions:
                 backoff = backoff or Backoff(self._choices)
                 self._clock.pause(backoff.next_ms() / 1000)
 
-    def once(self, work: Callable[[Any], _T]) -> _T | None:
+    def once(self, work: Callable[[Cursor], _T]) -> _T | None:
         """Call `work(cursor)` once; None if it failed with an error that can be retried."""
         try:
             with self.open().cursor() as cursor:
@@ -216,7 +216,7 @@ class Transactions:
             self._recover(error)
             return None
 
-    def open(self) -> Any:
+    def open(self) -> BlockingConnection:
         """The session; connects if there is none."""
         if self._connection is None:
             connection = self._driver.connect(statement_s=self._statement_s)
@@ -228,7 +228,7 @@ class Transactions:
             self._connection = connection
         return self._connection
 
-    def _begin(self, connection: Any) -> None:
+    def _begin(self, connection: BlockingConnection) -> None:
         """Set the session's limits and take the writer's name."""
         with connection.cursor() as cursor:
             cursor.execute(
@@ -242,11 +242,11 @@ class Transactions:
                     raise _NameHeld(f"the name {self._name} is still held by another session")
                 connection.rollback()  # the check read in a transaction; nothing else here begins one
 
-    def _takes_name(self, cursor: Any) -> bool:
+    def _takes_name(self, cursor: Cursor) -> bool:
         cursor.execute("SELECT GET_LOCK(%s, %s)", (self._name, _NAME_WAIT_S))
         return bool(cursor.fetchone()[0])
 
-    def _end_holder(self, cursor: Any) -> None:
+    def _end_holder(self, cursor: Cursor) -> None:
         """Kill the session that holds the name; the server says which it is now."""
         cursor.execute("SELECT IS_USED_LOCK(%s)", (self._name,))
         holder = cursor.fetchone()[0]

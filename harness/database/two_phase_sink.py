@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from harness.database.coordinated_sink import CoordinatedSink
+from harness.database.driver import Cursor
 from harness.database.epoch import CheckpointPart, SinkLost
 from harness.database.transactions import NO_SUCH_BRANCH, code_of
 
@@ -37,7 +37,7 @@ class TwoPhaseSink(CoordinatedSink):
         self.transactions.end_session()
         self.forget_rows()
 
-    def _prepare(self, cursor: Any, epoch: int) -> None:
+    def _prepare(self, cursor: Cursor, epoch: int) -> None:
         if any((one.epoch, one.token) == (epoch, self.token) for one in self._branches(cursor)):
             return  # an earlier XA PREPARE took effect, and its answer was lost
         self.check_fence(cursor)
@@ -57,7 +57,7 @@ class TwoPhaseSink(CoordinatedSink):
         """Commit the branch. Raises `Fenced`, `BranchLost`, `SinkLost`."""
         self.retry_until_settled(lambda cursor: self._commit(cursor, part), f"commit epoch {part.epoch}")
 
-    def _commit(self, cursor: Any, part: CheckpointPart) -> None:
+    def _commit(self, cursor: Cursor, part: CheckpointPart) -> None:
         self.check_fence(cursor)
         is_committed = self.has_epoch(cursor, part.epoch)
         cursor.connection.rollback()
@@ -83,14 +83,14 @@ class TwoPhaseSink(CoordinatedSink):
     def roll_back(self, part: CheckpointPart) -> None:
         """Roll the branch back; no effect if it is gone. Raises `Fenced`, `SinkLost`."""
 
-        def take_back(cursor: Any) -> None:
+        def take_back(cursor: Cursor) -> None:
             self.check_fence(cursor)
             cursor.connection.rollback()
             _roll_back(cursor, self._xid(part.epoch, part.token))
 
         self.retry_until_settled(take_back, f"roll back epoch {part.epoch}")
 
-    def floor(self, cursor: Any) -> int:
+    def floor(self, cursor: Cursor) -> int:
         """The newest committed epoch."""
         cursor.execute("SELECT COALESCE(MAX(epoch), 0) FROM epoch WHERE subtask = %s", (self.subtask,))
         newest = int(cursor.fetchone()[0])
@@ -106,7 +106,7 @@ class TwoPhaseSink(CoordinatedSink):
             lambda cursor: self._settle(cursor, restored), "settle what earlier attempts left"
         )
 
-    def _settle(self, cursor: Any, restored: int) -> list[CheckpointPart]:
+    def _settle(self, cursor: Cursor, restored: int) -> list[CheckpointPart]:
         cursor.execute(
             "SELECT epoch, token FROM ack WHERE subtask = %s AND epoch <= %s", (self.subtask, restored)
         )
@@ -120,7 +120,7 @@ class TwoPhaseSink(CoordinatedSink):
                 _roll_back(cursor, self._xid(branch.epoch, branch.token))
         return sorted(to_show, key=lambda part: part.epoch)
 
-    def _branches(self, cursor: Any) -> list[CheckpointPart]:
+    def _branches(self, cursor: Cursor) -> list[CheckpointPart]:
         """The prepared branches of this subtask, of every attempt."""
         return [
             CheckpointPart(epoch=int(epoch), token=int(token), file=_NO_FILE)
@@ -138,7 +138,7 @@ def _xid(database: str, subtask: int, token: int, epoch: int) -> str:
     return f"'{globally}','{locally}'"
 
 
-def _prepared(cursor: Any, database: str) -> Iterator[tuple[str, str, str]]:
+def _prepared(cursor: Cursor, database: str) -> Iterator[tuple[str, str, str]]:
     """(subtask, token, epoch) of each prepared branch of the run in `database`."""
     cursor.execute("XA RECOVER")
     for _, globally, _, data in cursor.fetchall():
@@ -150,7 +150,7 @@ def _prepared(cursor: Any, database: str) -> Iterator[tuple[str, str, str]]:
 
 
 @contextmanager
-def _outside_transactions(cursor: Any) -> Iterator[None]:
+def _outside_transactions(cursor: Cursor) -> Iterator[None]:
     """Turn autocommit on: MariaDB ends another session's branch only if no transaction can be open."""
     cursor.connection.autocommit(True)
     try:
@@ -160,7 +160,7 @@ def _outside_transactions(cursor: Any) -> Iterator[None]:
             cursor.connection.autocommit(False)
 
 
-def _roll_back(cursor: Any, xid: str) -> None:
+def _roll_back(cursor: Cursor, xid: str) -> None:
     with _outside_transactions(cursor):
         try:
             cursor.execute(f"XA ROLLBACK {xid}")
@@ -169,7 +169,7 @@ def _roll_back(cursor: Any, xid: str) -> None:
                 raise
 
 
-def branches_of(cursor: Any, database: str) -> list[str]:
+def branches_of(cursor: Cursor, database: str) -> list[str]:
     """The xids of the prepared branches of the run in `database`; each holds its row locks until it ends."""
     return [
         _xid(database, int(subtask), int(token), int(epoch))
@@ -177,7 +177,7 @@ def branches_of(cursor: Any, database: str) -> list[str]:
     ]
 
 
-def roll_back_branches(cursor: Any, database: str) -> int:
+def roll_back_branches(cursor: Cursor, database: str) -> int:
     """Roll back all prepared branches of a run that has ended; returns how many there were."""
     orphans = branches_of(cursor, database)
     for xid in orphans:

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from harness.database.checkpoint_store import CheckpointStore, CheckpointUnreadable
-from harness.database.driver import Driver
+from harness.database.driver import Cursor, Driver
 from harness.database.store_files import Files
 from harness.database.two_phase_sink import roll_back_branches
 from harness.history.event import Rescale
@@ -95,7 +95,7 @@ class Rescaler:
         self.running = list(shares)
         return replace(plan, shares={**plan.shares, **shares})
 
-    def _old(self, cursor: Any, ended: Collection[int]) -> tuple[list[OldSubtask], int]:
+    def _old(self, cursor: Cursor, ended: Collection[int]) -> tuple[list[OldSubtask], int]:
         """What the subtasks stored, and the checkpoint at which those that had not ended stopped."""
         found, stopped_at = [], 0
         for number in self.running:
@@ -107,7 +107,7 @@ class Rescaler:
             found.append(OldSubtask(number=number, position=position, elements=elements))
         return found, stopped_at
 
-    def _part(self, cursor: Any, subtask: int) -> tuple[int, int, list[dict[str, Any]]]:
+    def _part(self, cursor: Cursor, subtask: int) -> tuple[int, int, list[dict[str, Any]]]:
         """The subtask's part of its newest complete checkpoint."""
         if self._scenario.sink == "atomic":
             cursor.execute(
@@ -130,7 +130,7 @@ class Rescaler:
             raise WorldError(message, fix="remove the fault of the store, or the rescale") from error
         return saved.epoch, saved.position, saved.elements
 
-    def _hand_over(self, cursor: Any, old: Sequence[int], new: Sequence[int]) -> None:
+    def _hand_over(self, cursor: Cursor, old: Sequence[int], new: Sequence[int]) -> None:
         """Fence off the old subtasks, roll back what they prepared beyond the checkpoint, and let the new ones in."""
         origin_ms = None
         for number in old:

@@ -25,6 +25,8 @@ from harness.history.event import Call, Change, In, Res
 from harness.history.notes import Found, Line
 
 if TYPE_CHECKING:
+    from pymysql.cursors import Cursor
+
     from harness.database.simulated.hub import Due
 
 _STATEMENT_S = 10.0
@@ -82,7 +84,7 @@ class ChangeRows(ServerFault):
             self._change(cursor, site)
         yield
 
-    def _change(self, cursor: Any, site: Site) -> None:
+    def _change(self, cursor: Cursor, site: Site) -> None:
         """One transaction; nothing in a table without rows, where the fault has no evidence either."""
         cursor.execute("START TRANSACTION")
         absent = self._first_rows(cursor, "floodmark_absent") if self.how == "delete" else []
@@ -105,7 +107,7 @@ class ChangeRows(ServerFault):
         if site.server.reaches_lookups(site.over):
             site.note_fact(change="end", ver=version, keys=keys)
 
-    def _first_rows(self, cursor: Any, table: str) -> list[tuple[Any, ...]]:
+    def _first_rows(self, cursor: Cursor, table: str) -> list[tuple[Any, ...]]:
         """The rows (n, k, part, ver) of the first `count` keys of a table."""
         cursor.execute(_FIRST_ROWS.format(table=table), (self.count * _ROWS_OF_A_KEY_MAX,))
         rows = list(cursor.fetchall())
@@ -133,7 +135,7 @@ class ChangeRows(ServerFault):
         return _SimulatedChange(run, count=self.count, deletes=self.how == "delete")
 
 
-def _empty_answers(seen: Seen, keys: Sequence[Any]) -> int:
+def _empty_answers(seen: Seen, keys: Sequence[object]) -> int:
     """How many lookups of these keys that began after the change were answered without rows."""
     of_keys = dict.fromkeys(line.id for line in seen.events if isinstance(line, In) and line.key in keys)
     later = dict.fromkeys(

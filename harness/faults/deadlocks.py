@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
+from harness.database.endpoint import MySqlConnection
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Count, Gap, Lasts
 from harness.faults.real.evidence import Evidence, Seen, client_errors, fact
@@ -108,7 +109,7 @@ class _DeadlockMaker:
             self.made = counted
             self.site.note_fact(counted=counted)
 
-    def _wait_for_sink(self, root: Any) -> None:
+    def _wait_for_sink(self, root: MySqlConnection) -> None:
         import pymysql
 
         with root.cursor() as cursor:
@@ -135,21 +136,21 @@ class _DeadlockMaker:
             cursor.execute("ROLLBACK")
 
 
-def _row_lock_waits(root: Any) -> int:
+def _row_lock_waits(root: MySqlConnection) -> int:
     """How many transactions wait for a row lock now; the rival itself does not at that moment."""
     with root.cursor() as cursor:
         cursor.execute(_WAITS)
         return int(cursor.fetchone()[1])
 
 
-def _deadlocks(root: Any) -> int:
+def _deadlocks(root: MySqlConnection) -> int:
     """The server's deadlock counter."""
     with root.cursor() as cursor:
         cursor.execute(_COUNT)
         return int(cursor.fetchone()[0])
 
 
-def _remove_weight(root: Any) -> None:
+def _remove_weight(root: MySqlConnection) -> None:
     with root.cursor() as cursor:
         cursor.execute("DROP TABLE IF EXISTS floodmark_weight")
 

@@ -7,8 +7,9 @@ killed statements, and clients got error 1317.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
+from harness.database.endpoint import MySqlConnection
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Count, Gap, Lasts, OnLink
 from harness.faults.real.evidence import Evidence, Seen, client_errors, fact
@@ -42,7 +43,7 @@ class KillQuery(ServerFault):
     def inject(self, site: Site) -> AbstractContextManager[None]:
         """The connections stay usable."""
 
-        def running(root: Any) -> list[Session]:
+        def running(root: MySqlConnection) -> list[Session]:
             sessions: list[Session] = []
 
             def found() -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from harness.database.endpoint import MySqlConnection
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Count, Lasts, OnLink
 from harness.faults.real.evidence import Evidence, Seen, client_errors, fact
@@ -78,7 +79,7 @@ class LockRows(ServerFault):
                     "SELECT subtask FROM fence ORDER BY subtask LIMIT %s FOR UPDATE", (self.count,)
                 )
 
-    def _waiting(self, root: Any, site: Site) -> int:
+    def _waiting(self, root: MySqlConnection, site: Site) -> int:
         if self.link == "lookups":
             return sum(_TABLE_WAIT in session.state for session in sessions_of_run(root, site.server))
         with root.cursor() as cursor:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
+from harness.database.endpoint import MySqlConnection
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Connections, Lasts
 from harness.faults.real.evidence import Evidence, Seen, client_errors, fact
@@ -48,7 +49,7 @@ class MaxConnections(ServerFault):
         server, note = site.server, note_rises(site, "refused")
         before = server.counters().get(_COUNTER, 0)
 
-        def look(root: Any) -> None:
+        def look(root: MySqlConnection) -> None:
             with root.cursor() as cursor:
                 cursor.execute("SHOW GLOBAL STATUS LIKE %s", (_COUNTER,))
                 note(int(cursor.fetchone()[1]) - before)

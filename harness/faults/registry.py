@@ -11,7 +11,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Literal, Union, get_args, get_origin
 
 from pydantic import Discriminator, Tag, TypeAdapter
 
@@ -41,7 +41,7 @@ FAULTS: Mapping[FaultName, type[Fault]] = dict(
 """Sorted by where they act, then by name."""
 
 
-def _tag(value: Any) -> str | None:
+def _tag(value: object) -> str | None:
     """The tag of the kind that `do` names; None: it names none that exists."""
     do = value.do if isinstance(value, Fault) else value.get("do") if isinstance(value, Mapping) else None
     return f"<{do}>" if isinstance(do, str) and do in FAULTS else None
@@ -61,6 +61,6 @@ def _adapter() -> TypeAdapter[Fault]:
     return TypeAdapter(AnyFault)
 
 
-def fault_of(data: Any) -> Fault:
+def fault_of(data: object) -> Fault:
     """Validates plain data as a fault. Raises pydantic's ValidationError."""
     return _adapter().validate_python(data)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
+from harness.database.endpoint import MySqlConnection
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Lasts, Way
 from harness.faults.real.evidence import Evidence, Seen, client_errors, fact
@@ -56,7 +57,7 @@ class SchemaChange(ServerFault):
         finally:
             server.put_back(self._rename_back)
 
-    def _rename(self, connection: Any) -> None:
+    def _rename(self, connection: MySqlConnection) -> None:
         with connection.cursor() as cursor:
             cursor.execute("SET SESSION lock_wait_timeout = 8")
             if self.how == "table":
@@ -64,7 +65,7 @@ class SchemaChange(ServerFault):
             else:
                 cursor.execute(f"ALTER TABLE {_TABLE} RENAME COLUMN {_COLUMN} TO {_AWAY}")
 
-    def _rename_back(self, connection: Any) -> None:
+    def _rename_back(self, connection: MySqlConnection) -> None:
         if not self._is_renamed(connection):
             return
         with connection.cursor() as cursor:
@@ -73,7 +74,7 @@ class SchemaChange(ServerFault):
             else:
                 cursor.execute(f"ALTER TABLE {_TABLE} RENAME COLUMN {_AWAY} TO {_COLUMN}")
 
-    def _is_renamed(self, connection: Any) -> bool:
+    def _is_renamed(self, connection: MySqlConnection) -> bool:
         with connection.cursor() as cursor:
             if self.how == "table":
                 cursor.execute(_TABLE_THERE, (_AWAY,))

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Literal
 
+from harness.database.endpoint import MySqlConnection
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Lasts, ShiftBy
 from harness.faults.real.evidence import Evidence, Seen, fact
@@ -65,7 +66,7 @@ class ServerClock(ServerFault):
         return {"offset_ms": offset, "offset_before_ms": before, "calls_during": calls}
 
 
-def _offset_ms(connection: Any) -> int:
+def _offset_ms(connection: MySqlConnection) -> int:
     """The server's wall clock minus ours."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT UNIX_TIMESTAMP(NOW(6))")

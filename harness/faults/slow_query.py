@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
+from harness.database.endpoint import MySqlConnection
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Delay, Lasts
 from harness.faults.real.evidence import Evidence, Seen, fact, fastest_ms, median_ms
@@ -51,7 +52,7 @@ class SlowQuery(ServerFault):
         """The renames are atomic: no lookup finds the table missing."""
         server, note = site.server, note_rises(site, "asleep")
 
-        def look(root: Any) -> None:
+        def look(root: MySqlConnection) -> None:
             note(sum(_SLEEPS in session.state.lower() for session in sessions_of_run(root, server)))
 
         try:
@@ -63,7 +64,7 @@ class SlowQuery(ServerFault):
         finally:
             server.put_back(_speed_up)
 
-    def _slow_down(self, connection: Any) -> None:
+    def _slow_down(self, connection: MySqlConnection) -> None:
         with connection.cursor() as cursor:
             for statement in (
                 "SET SESSION lock_wait_timeout = 8",
@@ -90,7 +91,7 @@ class SlowQuery(ServerFault):
         return _Slow(run, delay_ms=self.delay)
 
 
-def _speed_up(connection: Any) -> None:
+def _speed_up(connection: MySqlConnection) -> None:
     """Undoes whatever part of the change was made."""
     with connection.cursor() as cursor:
         cursor.execute(_IN_PLACE)

@@ -9,7 +9,7 @@ import errno
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from harness.faults.model.fault import InsideFault
 from harness.faults.model.fields import Delay, Lasts, Subtask, Way
@@ -37,7 +37,7 @@ class _OfWrites(InsideFault):
     subtask: Subtask | None = None
 
     def _found(
-        self, lines: Sequence[Line], *, met: Sequence[Measured], evidence: Mapping[str, Any]
+        self, lines: Sequence[Line], *, met: Sequence[Measured], evidence: Mapping[str, object]
     ) -> RecordedFault | None:
         """From its act to the end of its duration; `met` are the recorded writes that it affected."""
         begun = acts(self.id, lines)

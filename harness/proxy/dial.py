@@ -88,7 +88,7 @@ class Dial:
                 return
         self._parts.loop.call_soon(self._end, None)
 
-    def _connecting(self, family: socket.AddressFamily, address: tuple[Any, ...]) -> bool:
+    def _connecting(self, family: socket.AddressFamily, address: tuple[object, ...]) -> bool:
         """Start a connect; returns whether it is under way."""
         try:
             self._socket = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)

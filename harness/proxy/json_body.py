@@ -40,7 +40,7 @@ def string(value: Any) -> str | None:
     return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if whole else None
 
 
-def boolean(value: Any) -> bool | None:
+def boolean(value: object) -> bool | None:
     """None for any other type, as the other three."""
     return value if isinstance(value, bool) else None
 
@@ -51,14 +51,14 @@ def integer(value: Any) -> int | None:
     return value if is_one and INT64_LOW <= value <= INT64_HIGH else None
 
 
-def number(value: Any) -> float | None:
+def number(value: object) -> float | None:
     """A whole number of 64 bits, or a finite fraction."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return integer(value)
 
 
-def read_fields(value: Any, fields: Mapping[str, Callable[[Any], Any]]) -> dict[str, Any]:
+def read_fields(value: object, fields: Mapping[str, Callable[[Any], Any]]) -> dict[str, Any]:
     """Those of `fields` that `value` sets, taken by their types; other keys are ignored. Raises a `Refusal`."""
     if value is None:
         return {}
@@ -71,6 +71,6 @@ def read_fields(value: Any, fields: Mapping[str, Callable[[Any], Any]]) -> dict[
     return found
 
 
-def json_text(value: Any) -> str:
+def json_text(value: object) -> str:
     """ASCII without blanks."""
     return json.dumps(value, separators=(",", ":"))

@@ -62,7 +62,7 @@ def read_links(body: bytes) -> list[LinkAsked]:
     return links
 
 
-def _link(value: Any) -> LinkAsked:
+def _link(value: object) -> LinkAsked:
     texts = dict.fromkeys(("name", "listen", "upstream"), string)
     return LinkAsked(**read_fields(value, {**texts, **dict.fromkeys(("enabled", "mysql", "keep"), boolean)}))
 
@@ -134,7 +134,7 @@ def read_toxic_change(body: bytes) -> ToxicChange:
     return ToxicChange(toxicity=asked.get("toxicity"), attributes=(value or {}).get("attributes"))
 
 
-def attributes_asked(given: Any, kind: ToxicKind, *, before: Attributes) -> Attributes:
+def attributes_asked(given: object, kind: ToxicKind, *, before: Attributes) -> Attributes:
     """All attributes of the kind: from the body, else from `before`, else the default.
 
     Raises a `Refusal` for a bad value.

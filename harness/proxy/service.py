@@ -407,7 +407,7 @@ def _refusal_shown(refusal: Refusal) -> Mapping[str, Any]:
     return {"error": refusal.words, "status": refusal.status.value}
 
 
-def _json(value: Any, status: HTTPStatus = HTTPStatus.OK) -> HttpResponse:
+def _json(value: object, status: HTTPStatus = HTTPStatus.OK) -> HttpResponse:
     return HttpResponse(status=status, headers=_JSON, body=json_text(value).encode())
 
 

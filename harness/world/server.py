@@ -13,8 +13,8 @@ from threading import Event, RLock
 from typing import Any, Protocol
 
 import pymysql
-from pymysql.connections import Connection
 
+from harness.database.endpoint import MySqlConnection
 from harness.faults.real.pair_control import PairControl
 from harness.faults.real.server_control import ServerClockControl, ServerProcess, ServerState, SmallDisk
 from harness.system.clock import Deadline, pause
@@ -143,12 +143,12 @@ class Server:
     @contextmanager
     def root(
         self, database: str = "", *, limit_s: float = 3.0, wait_s: float = ROOT_LIMIT_S
-    ) -> Iterator[Connection[Any]]:
+    ) -> Iterator[MySqlConnection]:
         """A root connection that bypasses the proxy."""
         with closing(self._connect(database, limit_s=limit_s, wait_s=wait_s)) as connection:
             yield connection
 
-    def _connect(self, database: str, *, limit_s: float, wait_s: float) -> Connection[Any]:
+    def _connect(self, database: str, *, limit_s: float, wait_s: float) -> MySqlConnection:
         deadline = Deadline(wait_s)
         while True:
             # After a failover the address is that of the server which serves since.

@@ -16,9 +16,9 @@ from threading import Event, RLock
 from typing import Any, Final
 
 import pymysql
-from pymysql.connections import Connection
-from pymysql.cursors import DictCursor
+from pymysql.cursors import Cursor, DictCursor
 
+from harness.database.endpoint import MySqlConnection
 from harness.database.probe import OF_PROBE
 from harness.faults.real.pair_control import LostRows, ServerRole
 from harness.faults.real.server_control import Session, end_sessions, sessions_of_run
@@ -244,7 +244,7 @@ class ServerPair:
         return self.primary if role == "primary" else self.replica
 
     @contextmanager
-    def _root_of(self, role: ServerRole, database: str | None = None) -> Iterator[Connection[Any]]:
+    def _root_of(self, role: ServerRole, database: str | None = None) -> Iterator[MySqlConnection]:
         address = self._of(role).direct
         opened = open_connection(address, self.root, database=database, limit_s=_STATEMENT_S)
         with closing(opened) as connection:
@@ -288,7 +288,7 @@ _FOLLOW_MYSQL: Final = (
 _TROUBLES: Final = ("Last_IO_Error", "Last_SQL_Error", "IO_State", "SQL_Running_State")
 
 
-def _say(cursor: Any, *forms: str) -> None:
+def _say(cursor: Cursor, *forms: str) -> None:
     """Runs the first form that the server knows."""
     *others, last = forms
     for form in others:

@@ -160,7 +160,7 @@ class StreamOperatorStateHandler:
         self._timer_services = timer_services
         self._timers = timers
 
-    def initialize_operator_state(self, operator: Any) -> None:
+    def initialize_operator_state(self, operator: object) -> None:
         """Call the operator's `initialize_state` with the restored state (C45)."""
         if not can(operator, _InitializesState):
             return
@@ -176,7 +176,7 @@ class StreamOperatorStateHandler:
         )
 
     def snapshot_state(
-        self, operator: Any, metadata: CheckpointMetaData, options: CheckpointOptions
+        self, operator: object, metadata: CheckpointMetaData, options: CheckpointOptions
     ) -> OperatorSnapshotFutures:
         """Take the synchronous part. Any failure raises CheckpointException with the reason DECLINED."""
         futures = OperatorSnapshotFutures()
@@ -194,7 +194,7 @@ class StreamOperatorStateHandler:
     def _snapshot_in_order(
         self,
         futures: OperatorSnapshotFutures,
-        operator: Any,
+        operator: object,
         metadata: CheckpointMetaData,
         options: CheckpointOptions,
     ) -> None:
@@ -232,7 +232,7 @@ class StreamOperatorStateHandler:
             self._timer_services.close()
         self._tell(_Disposable, lambda backend: backend.dispose())
 
-    def _tell(self, kind: type[Any], call: Callable[[Any], None]) -> None:
+    def _tell(self, kind: type[object], call: Callable[[Any], None]) -> None:
         for backend in (self._operator_state_backend, self._keyed_state_backend):
             if can(backend, kind):
                 call(backend)

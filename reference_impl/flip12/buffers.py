@@ -33,7 +33,7 @@ class BufferOwner(Protocol):
 
     def entry_completed(self, entry: BufferEntry) -> None: ...
 
-    def time_out(self, value: Any, handle: ResultHandle) -> None:
+    def time_out(self, value: object, handle: ResultHandle) -> None:
         """Let the function's `timeout` give an outcome."""
 
 
@@ -87,7 +87,7 @@ class RecordEntry(BufferEntry):
         """Whether an outcome was accepted, even if the mail that carries it has not run (A43)."""
         return self._outcome.locked()
 
-    def complete(self, results: Sequence[Any]) -> None:
+    def complete(self, results: Sequence[object]) -> None:
         """Report success with zero or more results, which are copied (A35)."""
         accepted = checked_results(results)
         if self._outcome.acquire(blocking=False):
@@ -115,7 +115,7 @@ class RecordEntry(BufferEntry):
             self._timed_out = True
             self._owner.time_out(self.element.value, self)
 
-    def _settle(self, results: Sequence[Any]) -> None:
+    def _settle(self, results: Sequence[object]) -> None:
         """May run after the close; it then has no visible effect, since the emitter has stopped (A68)."""
         self._tell(Ending.OK, results=results)
         self._complete(results)
@@ -137,14 +137,14 @@ class RecordEntry(BufferEntry):
         self._post(partial(self._complete, ()), "free the slot of a failed record")
         self._owner.fail(StreamElementFailed(self.element, error))
 
-    def _complete(self, results: Sequence[Any]) -> None:
+    def _complete(self, results: Sequence[object]) -> None:
         if self.timer is not None:
             cancel(self.timer)  # no timeout after the outcome (A48)
         self.results = results
         self._owner.entry_completed(self)
 
     def _tell(
-        self, ending: Ending, *, results: Sequence[Any] | None = None, error: BaseException | None = None
+        self, ending: Ending, *, results: Sequence[object] | None = None, error: BaseException | None = None
     ) -> None:
         """Report the outcome to the probe; after a timeout its ending is TIMEOUT."""
         ending = Ending.TIMEOUT if self._timed_out else ending

@@ -251,7 +251,7 @@ class EmitterWaitOperator:
             entry.timer = self._timers.register(self._timeout_ms, entry.time_out)
         begin_call(self._function, record.value, entry)
 
-    def time_out(self, value: Any, handle: ResultHandle) -> None:
+    def time_out(self, value: object, handle: ResultHandle) -> None:
         """Let the function's `timeout` give an outcome."""
         ask_for_substitute(self._function, value, handle)
 

@@ -433,7 +433,7 @@ class KeyedBroadcastProcessOperator(KeyedFunctionOperator):
         context.timestamp, context.position = record.timestamp, record.position
         self._function.process_broadcast_element(record.value, context, self._collect)
 
-    def _collect(self, value: Any) -> None:
+    def _collect(self, value: object) -> None:
         """Emit a result of a broadcast element."""
         context = self._context
         self._emit(Record(value=value, timestamp=context.timestamp, position=context.position))

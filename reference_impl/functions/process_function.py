@@ -31,22 +31,22 @@ class RuntimeContext:
     number_of_parallel_subtasks: int = 1
     max_number_of_parallel_subtasks: int = 128
 
-    def with_keyed_state(self, store: Any) -> RuntimeContext:
+    def with_keyed_state(self, store: object) -> RuntimeContext:
         return replace(self, keyed_state_store=store)
 
-    def get_state(self, descriptor: Any) -> Any:
+    def get_state(self, descriptor: object) -> Any:
         return self._store().get_state(descriptor)
 
-    def get_list_state(self, descriptor: Any) -> Any:
+    def get_list_state(self, descriptor: object) -> Any:
         return self._store().get_list_state(descriptor)
 
-    def get_reducing_state(self, descriptor: Any) -> Any:
+    def get_reducing_state(self, descriptor: object) -> Any:
         return self._store().get_reducing_state(descriptor)
 
-    def get_aggregating_state(self, descriptor: Any) -> Any:
+    def get_aggregating_state(self, descriptor: object) -> Any:
         return self._store().get_aggregating_state(descriptor)
 
-    def get_map_state(self, descriptor: Any) -> Any:
+    def get_map_state(self, descriptor: object) -> Any:
         return self._store().get_map_state(descriptor)
 
     def _store(self) -> Any:
@@ -222,8 +222,8 @@ class KeyedBroadcastProcessFunction(Protocol):
     the state, not the order in which elements of different senders arrive.
     """
 
-    def process_element(self, value: Any, context: ProcessContext, out: Collector) -> None:
+    def process_element(self, value: object, context: ProcessContext, out: Collector) -> None:
         """Called for each record of the keyed stream; broadcast state is read-only."""
 
-    def process_broadcast_element(self, value: Any, context: BroadcastContext, out: Collector) -> None:
+    def process_broadcast_element(self, value: object, context: BroadcastContext, out: Collector) -> None:
         """Called for each broadcast element, in every subtask."""

@@ -43,7 +43,7 @@ class ListCheckpointed(Protocol):
     def snapshot_state(self, checkpoint_id: int, timestamp: int) -> Sequence[Any] | None:
         """The state as a list, whose items may be redistributed; None counts as empty, as in Flink."""
 
-    def restore_state(self, state: Sequence[Any]) -> None:
+    def restore_state(self, state: Sequence[object]) -> None:
         """Called after a restore with this subtask's part of the state."""
 
 

@@ -165,7 +165,7 @@ class AsyncWaitOperator:
         except MailboxClosed:
             return  # what is not emitted is in the queue, and so in the last snapshot (FLINK-24846)
 
-    def time_out(self, value: Any, handle: ResultHandle) -> None:
+    def time_out(self, value: object, handle: ResultHandle) -> None:
         """Let the function's `timeout` give an outcome in place of the call's."""
         functions.ask_for_substitute(self.function, value, handle)
 

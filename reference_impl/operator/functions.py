@@ -55,7 +55,7 @@ def close_function(function: AsyncFunction) -> None:
         end()
 
 
-def begin_call(function: AsyncFunction, value: Any, handle: ResultHandle) -> None:
+def begin_call(function: AsyncFunction, value: object, handle: ResultHandle) -> None:
     """Call `invoke`; an exception that it raises fails the task (A34)."""
     try:
         function.invoke(value, handle)
@@ -63,7 +63,7 @@ def begin_call(function: AsyncFunction, value: Any, handle: ResultHandle) -> Non
         raise CallbackFailed("invoke", value, raised) from raised
 
 
-def ask_for_substitute(function: AsyncFunction, value: Any, handle: ResultHandle) -> None:
+def ask_for_substitute(function: AsyncFunction, value: object, handle: ResultHandle) -> None:
     """Call `timeout` (A43); an exception that it raises fails the task (A47)."""
     try:
         function.timeout(value, handle)
@@ -75,7 +75,7 @@ OnTimeout = Literal["fail"] | Callable[[Any], list[Any]]
 """What a wrapped function does on a record's timeout: "fail", or complete with the results of this callable."""
 
 
-def answer_timeout(on_timeout: OnTimeout, value: Any, handle: ResultHandle) -> None:
+def answer_timeout(on_timeout: OnTimeout, value: object, handle: ResultHandle) -> None:
     """Report to `handle` what `on_timeout` says."""
     if on_timeout == "fail":
         handle.fail(CallTimedOut())
@@ -134,7 +134,7 @@ class _LiftedBlocking:
     def invoke(self, value: Any, handle: ResultHandle) -> None:
         self._pool.submit(self._fn, value).add_done_callback(partial(answer_with, handle=handle))
 
-    def timeout(self, value: Any, handle: ResultHandle) -> None:
+    def timeout(self, value: object, handle: ResultHandle) -> None:
         answer_timeout(self._on_timeout, value, handle)
 
     def close(self) -> None:
@@ -179,7 +179,7 @@ class _LiftedCoroutine:
         self._latest[handle.record_key] = task
         task.add_done_callback(partial(self._ended, handle))
 
-    def timeout(self, value: Any, handle: ResultHandle) -> None:
+    def timeout(self, value: object, handle: ResultHandle) -> None:
         """Report an outcome, then cancel the task."""
         answer_timeout(self._on_timeout, value, handle)
         task = self._latest.get(handle.record_key)

@@ -59,7 +59,7 @@ class Entry(Struct, eq=False):
     on_complete: Callable[[Entry], None] | None = None
     """Called once, at the first completion."""
 
-    def complete_with(self, results: Sequence[Any]) -> None:
+    def complete_with(self, results: Sequence[object]) -> None:
         """Set the results; a second call before emission replaces them (A24)."""
         if type(self.element) is not Record:
             raise WrongState(f"{self.element} needs no results; only a record's entry is completed")

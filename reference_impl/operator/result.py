@@ -62,7 +62,7 @@ class Owner(Protocol):
 
     def emit_next(self) -> None: ...
 
-    def time_out(self, value: Any, handle: ResultHandle) -> None: ...
+    def time_out(self, value: object, handle: ResultHandle) -> None: ...
 
 
 class Settlement(Entry, eq=False, kw_only=True):
@@ -93,7 +93,7 @@ class Settlement(Entry, eq=False, kw_only=True):
     def done(self) -> bool:
         return self.outcome is not None
 
-    def complete(self, results: Sequence[Any]) -> None:
+    def complete(self, results: Sequence[object]) -> None:
         accepted = tuple(results) if type(results) is list else checked_results(results)
         if self.outcome is None:  # no thread switch between this line and the next
             self.outcome = accepted
@@ -153,7 +153,7 @@ class Settlement(Entry, eq=False, kw_only=True):
             self.owner.time_out(self.element.value, self)
 
     def tell(
-        self, ending: Ending, *, results: Sequence[Any] | None = None, error: BaseException | None = None
+        self, ending: Ending, *, results: Sequence[object] | None = None, error: BaseException | None = None
     ) -> None:
         """Report the outcome to the probe; after a timeout its ending is TIMEOUT."""
         probe = self.owner.probe
@@ -169,7 +169,7 @@ class Settlement(Entry, eq=False, kw_only=True):
             return  # the same case as in `complete`
 
 
-def checked_results(results: Sequence[Any]) -> tuple[Any, ...]:
+def checked_results(results: Sequence[object]) -> tuple[Any, ...]:
     """A copy of `results`, which the caller may go on changing; TypeError if it is no list or tuple (A35)."""
     if not isinstance(results, (list, tuple)):
         raise TypeError(f"complete() takes a list of results, not {results!r}; for no output give []")

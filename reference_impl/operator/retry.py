@@ -47,7 +47,7 @@ class RetryStrategy(Protocol):
         """The delay after attempt number `attempt`."""
 
 
-def empty_result(results: Sequence[Any]) -> bool:
+def empty_result(results: Sequence[object]) -> bool:
     """Predicate: the call returned no results (A83)."""
     return not results
 
@@ -245,7 +245,7 @@ class Attempts(Struct, eq=False):
         self._call_again()
 
     def accept(
-        self, handle: _AttemptHandle, results: Sequence[Any] | None, error: BaseException | None
+        self, handle: _AttemptHandle, results: Sequence[object] | None, error: BaseException | None
     ) -> None:
         if not self.shared.ended:
             handle.post(partial(self._judge, handle, results, error), "judge an outcome")
@@ -265,7 +265,7 @@ class Attempts(Struct, eq=False):
             self._judge(handle, results, None)
 
     def _judge(
-        self, handle: _AttemptHandle, results: Sequence[Any] | None, error: BaseException | None
+        self, handle: _AttemptHandle, results: Sequence[object] | None, error: BaseException | None
     ) -> None:
         if self.settlement.owner.closed or self.awaiting or self._is_stale(handle):
             return
@@ -286,7 +286,7 @@ class Attempts(Struct, eq=False):
         return handle.attempt != self.number and not quirks.late_outcome_counts_for_next_attempt
 
     def _is_to_be_retried(
-        self, handle: _AttemptHandle, results: Sequence[Any] | None, error: BaseException | None
+        self, handle: _AttemptHandle, results: Sequence[object] | None, error: BaseException | None
     ) -> bool:
         """Whether to call again (A72). At exactly the timeout, the timeout has not passed yet, as in Flink."""
         shared = self.shared
@@ -304,7 +304,7 @@ class Attempts(Struct, eq=False):
             and self._ask("can_retry", partial(shared.strategy.can_retry, self.number))
         )
 
-    def _is_unwelcome(self, results: Sequence[Any] | None, error: BaseException | None) -> bool:
+    def _is_unwelcome(self, results: Sequence[object] | None, error: BaseException | None) -> bool:
         strategy = self.shared.strategy
         if error is not None:
             return strategy.on_error is not None and self._ask("on_error", partial(strategy.on_error, error))
@@ -341,7 +341,7 @@ class Attempts(Struct, eq=False):
         self.settlement.owner.time_out(self.settlement.element.value, _AttemptHandle(self, _HANDLER))
 
     def _settle(
-        self, handle: _AttemptHandle, results: Sequence[Any] | None, error: BaseException | None
+        self, handle: _AttemptHandle, results: Sequence[object] | None, error: BaseException | None
     ) -> None:
         if self.number > 1 or not self.shared.quirks.last_calls_follow_registration:
             self.shared.last_calls.pop(self, None)
@@ -377,7 +377,7 @@ class Attempts(Struct, eq=False):
     def _tell(
         self,
         handle: _AttemptHandle,
-        results: Sequence[Any] | None,
+        results: Sequence[object] | None,
         error: BaseException | None,
         *,
         final: bool,
@@ -410,7 +410,7 @@ class _AttemptHandle(Struct, eq=False):
     def done(self) -> bool:
         return self.attempts.settlement.done
 
-    def complete(self, results: Sequence[Any]) -> None:
+    def complete(self, results: Sequence[object]) -> None:
         self._use(partial(self.attempts.accept, self, checked_results(results), None))
 
     def fail(self, error: BaseException) -> None:

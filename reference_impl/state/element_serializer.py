@@ -35,7 +35,7 @@ def to_state(element: OperatorInput) -> tuple[Any, ...]:
             return ("attributes", element.backlog)
 
 
-def from_state(item: Any) -> OperatorInput:
+def from_state(item: object) -> OperatorInput:
     """The element from such a tuple. Raises WrongState for anything else (A61)."""
     match item:
         case ("record", value, (int() | None) as timestamp, (int() | None) as position):
@@ -51,7 +51,7 @@ def from_state(item: Any) -> OperatorInput:
     raise WrongState(f"{item!r} is no stream element; the state was written by something else (A61)")
 
 
-def queue_element_from(item: Any) -> QueueElement:
+def queue_element_from(item: object) -> QueueElement:
     """The same for a queued element; refuses latency markers and attributes, which are never queued (A61)."""
     element = from_state(item)
     if isinstance(element, LatencyMarker | RecordAttributes):

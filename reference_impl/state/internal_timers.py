@@ -230,15 +230,15 @@ class InternalTimerService:
         """Pending timers over all keys."""
         return len(self._processing_time)
 
-    def register_event_time_timer(self, namespace: Any, time: int) -> None:
+    def register_event_time_timer(self, namespace: object, time: int) -> None:
         """Fire for the current key when the watermark reaches `time` (ms); if it has, at the next watermark."""
         self._event_time.add(self._timer_at(namespace, time))
 
-    def delete_event_time_timer(self, namespace: Any, time: int) -> None:
+    def delete_event_time_timer(self, namespace: object, time: int) -> None:
         """Without effect if there is no such timer."""
         self._event_time.remove(self._timer_at(namespace, time))
 
-    def register_processing_time_timer(self, namespace: Any, time: int) -> None:
+    def register_processing_time_timer(self, namespace: object, time: int) -> None:
         """Fire for the current key when the clock reaches `time` (ms); if it has, as mail at once."""
         timer = self._timer_at(namespace, time)
         before = self._processing_time.peek()
@@ -246,7 +246,7 @@ class InternalTimerService:
             self._disarm()
             self._arm()
 
-    def delete_processing_time_timer(self, namespace: Any, time: int) -> None:
+    def delete_processing_time_timer(self, namespace: object, time: int) -> None:
         """Without effect if there is no such timer; the armed timer stays and will find nothing due."""
         self._processing_time.remove(self._timer_at(namespace, time))
 
@@ -264,7 +264,7 @@ class InternalTimerService:
             self._key_context.set_current_key(timer.key)
             consume(timer.namespace, timer.timestamp)
 
-    def _timer_at(self, namespace: Any, time: int) -> InternalTimer:
+    def _timer_at(self, namespace: object, time: int) -> InternalTimer:
         key = self._key_context.current_key
         if key is None:
             raise WrongState(

@@ -35,7 +35,7 @@ class KeyedState(Protocol):
     def current_namespace(self) -> Any:
         """The namespace of the next access."""
 
-    def set_current_namespace(self, namespace: Any) -> None: ...
+    def set_current_namespace(self, namespace: object) -> None: ...
 
     def clear(self) -> None:
         """Remove what is stored for the current key and namespace."""
@@ -87,7 +87,7 @@ class ValueState(HeapState):
             data = self._default
         return None if data is None else self._serializer.decode(data)
 
-    def update(self, value: Any) -> None:
+    def update(self, value: object) -> None:
         """Replace the value; None clears (S3)."""
         if value is None:
             self._entry.remove()
@@ -118,19 +118,19 @@ class ListState(HeapState):
         cell: Cell[list[bytes]] | None = self._entry.get()
         return [] if cell is None else list(map(self._serializer.decode, cell.items))
 
-    def add(self, element: Any) -> None:
+    def add(self, element: object) -> None:
         """Append an element, which cannot be None."""
         self._append([self._encoded(element)])
 
-    def add_all(self, elements: Iterable[Any]) -> None:
+    def add_all(self, elements: Iterable[object]) -> None:
         """Append all elements, or none if one is refused."""
         self._append(self._all_encoded(elements))
 
-    def update(self, elements: Iterable[Any]) -> None:
+    def update(self, elements: Iterable[object]) -> None:
         """Replace all elements."""
         self._entry.put_items(self._all_encoded(elements))
 
-    def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
+    def merge_namespaces(self, target: object, sources: Iterable[object]) -> None:
         """Append the elements of the sources to the target's, and remove the sources (S7)."""
         self._entry.merge(target, sources, self._merged)
 
@@ -144,12 +144,12 @@ class ListState(HeapState):
         else:
             cell.items += data
 
-    def _all_encoded(self, elements: Iterable[Any]) -> list[bytes]:
+    def _all_encoded(self, elements: Iterable[object]) -> list[bytes]:
         if elements is None:
             raise self._entry.refusal("None is no list of elements; give an empty one, or clear()")
         return list(map(self._encoded, elements))
 
-    def _encoded(self, element: Any) -> bytes:
+    def _encoded(self, element: object) -> bytes:
         if element is None:
             raise self._entry.refusal("None cannot be an element of a list")
         try:
@@ -177,18 +177,18 @@ class MergingState(HeapState):
         data = self._entry.get()
         return None if data is None else self._serializer.decode(data)
 
-    def update_internal(self, stored: Any) -> None:
+    def update_internal(self, stored: object) -> None:
         """Replace the stored accumulator."""
         self._entry.put(self._encoded(stored))
 
-    def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
+    def merge_namespaces(self, target: object, sources: Iterable[object]) -> None:
         """Merge the sources into the target, and remove the sources (S7)."""
         self._entry.merge(target, sources, self._merged)
 
     def _merged(self, stored: list[bytes]) -> bytes:
         return self._encoded(reduce(self._merge, map(self._serializer.decode, stored)))
 
-    def _encoded(self, stored: Any) -> bytes:
+    def _encoded(self, stored: object) -> bytes:
         try:
             return self._serializer.encode(stored)
         except UNENCODABLE as error:
@@ -212,7 +212,7 @@ class ReducingState(MergingState):
         """The value, or None."""
         return self.get_internal()
 
-    def add(self, value: Any) -> None:
+    def add(self, value: object) -> None:
         """Combine the value with `value`; None clears, as in Flink."""
         if value is None:
             self.clear()
@@ -240,7 +240,7 @@ class AggregatingState(MergingState):
         data = self._entry.get()
         return None if data is None else self._aggregate.get_result(self._serializer.decode(data))
 
-    def add(self, value: Any) -> None:
+    def add(self, value: object) -> None:
         """Add `value` to the accumulator; None clears, as in Flink."""
         if value is None:
             self.clear()
@@ -250,6 +250,6 @@ class AggregatingState(MergingState):
             accumulator = self._aggregate.create_accumulator()
         self.update_internal(self._aggregate.add(value, accumulator))
 
-    def _merge_accumulators(self, into: Any, other: Any) -> Any:
+    def _merge_accumulators(self, into: object, other: object) -> Any:
         """Looks up `merge` only when namespaces are merged: functions without it can be used otherwise."""
         return self._aggregate.merge(into, other)

@@ -33,18 +33,18 @@ class MapState(HeapState):
         self._identity_of: Callable[[Any], Identity] = identity_of if is_simple else self._keys.encode
         self._key_of: Callable[[Any], Any] = value_of if is_simple else self._keys.decode
 
-    def get(self, key: Any) -> Any:
+    def get(self, key: object) -> Any:
         """A copy of the value; None if there is none or it is None."""
         return self._decoded(self._items().get(self._identity(key)))
 
-    def contains(self, key: Any) -> bool:
+    def contains(self, key: object) -> bool:
         """Whether there is an entry, even with the value None."""
         return self._identity(key) in self._items()
 
     def is_empty(self) -> bool:
         return not self._items()
 
-    def put(self, key: Any, value: Any) -> None:
+    def put(self, key: object, value: object) -> None:
         """Replace the value, which may be None."""
         self._put({self._identity_to_write(key): self._encoded(value)})
 
@@ -54,7 +54,7 @@ class MapState(HeapState):
             raise self._entry.refusal("None is no mapping; give an empty one, or clear()")
         self._put({self._identity_to_write(key): self._encoded(value) for key, value in values.items()})
 
-    def remove(self, key: Any) -> None:
+    def remove(self, key: object) -> None:
         self.entries_here().remove(self._identity(key))
 
     def entries(self) -> MapView:
@@ -98,19 +98,19 @@ class MapState(HeapState):
     def _decoded(self, data: bytes | None) -> Any:
         return None if data is None else self._decode(data)
 
-    def _encoded(self, value: Any) -> bytes | None:
+    def _encoded(self, value: object) -> bytes | None:
         try:
             return None if value is None else self._encode(value)
         except UNENCODABLE as error:
             raise self._refusal(error) from None
 
-    def _identity(self, key: Any) -> Identity:
+    def _identity(self, key: object) -> Identity:
         try:
             return self._identity_of(key)
         except UNENCODABLE as error:
             raise self._refusal(error) from None
 
-    def _identity_to_write(self, key: Any) -> Identity:
+    def _identity_to_write(self, key: object) -> Identity:
         """The identity of a key to be stored, after a check of its type."""
         try:
             self._keys.encode(key)

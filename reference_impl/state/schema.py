@@ -51,7 +51,7 @@ ANY = Schema(kind="any")
 """The schema of undeclared types: any value that `PlainSerializer` accepts."""
 
 
-def schema_of(declared: Any) -> Schema:
+def schema_of(declared: object) -> Schema:
     """The schema of a type annotation; TypeError if its values cannot be stored."""
     if declared is Any:
         return ANY

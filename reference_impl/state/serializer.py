@@ -40,7 +40,7 @@ _SCALARS = {"bool": bool, "int": int, "str": str, "bytes": bytes}
 _RECORDS = frozenset({"record", "array record"})
 
 
-def serializer_for(declared: Any) -> TypeSerializer:
+def serializer_for(declared: object) -> TypeSerializer:
     """The serializer for a type annotation; `PlainSerializer` if it contains Any but no user-defined type."""
     schema = schema_of(declared)
     kinds = schema.kinds
@@ -57,13 +57,13 @@ class TypedSerializer:
     A part declared as Any is decoded as msgpack does: a tuple becomes a list.
     """
 
-    def __init__(self, declared: Any, schema: Schema) -> None:
+    def __init__(self, declared: object, schema: Schema) -> None:
         self.schema = schema
         has_sets = not {"set", "frozenset"}.isdisjoint(schema.kinds)
         self._encode = msgpack.Encoder(order="deterministic" if has_sets else None).encode
         self.decode: Callable[[bytes], Any] = msgpack.Decoder(declared).decode
 
-    def encode(self, value: Any) -> bytes:
+    def encode(self, value: object) -> bytes:
         """Decodes at once what it has encoded, since msgspec's encoder does not check types."""
         data = self._encode(value)
         try:
@@ -87,7 +87,7 @@ class ScalarSerializer:
         self._encode = msgpack.Encoder().encode
         self.decode: Callable[[bytes], Any] = msgpack.Decoder(kind).decode
 
-    def encode(self, value: Any) -> bytes:
+    def encode(self, value: object) -> bytes:
         """Raises TypeError also for a bool where an int was declared."""
         if type(value) is not self._kind:
             raise TypeError(f"{value!r} is no {self.schema}")
@@ -119,7 +119,7 @@ class PlainSerializer:
     def __init__(self, schema: Schema = ANY) -> None:
         self.schema = schema
 
-    def encode(self, value: Any) -> bytes:
+    def encode(self, value: object) -> bytes:
         """Raises TypeError for anything but plain values."""
         return _encode(_packed(value))
 
@@ -152,7 +152,7 @@ def _packed(value: Any) -> Any:
     )
 
 
-def _extended(code: int, items: Iterable[Any]) -> msgpack.Ext:
+def _extended(code: int, items: Iterable[object]) -> msgpack.Ext:
     return msgpack.Ext(code, _encode(list(items)))
 
 

@@ -43,17 +43,17 @@ class StateTable:
         """The number of entries; counts them."""
         return len(self.map)
 
-    def get(self, key: Any, namespace: Any) -> StoredItems | None:
+    def get(self, key: object, namespace: object) -> StoredItems | None:
         """The value stored for `key` and `namespace`, or None."""
         position, entry_key = self._place(key, namespace)
         found: StoredItems | None = _items(self.map.get(position, entry_key))
         return found
 
-    def put(self, key: Any, namespace: Any, items: StoredItems) -> None:
+    def put(self, key: object, namespace: object, items: StoredItems) -> None:
         position, entry_key = self._place(key, namespace)
         self.map.put(position, entry_key, self._stored(items))
 
-    def remove(self, key: Any, namespace: Any) -> None:
+    def remove(self, key: object, namespace: object) -> None:
         position, entry_key = self._place(key, namespace)
         self.map.remove(position, entry_key)
 
@@ -67,7 +67,7 @@ class StateTable:
                 namespace, key = _key_of(entry_key)
                 yield key, namespace, _items(stored)
 
-    def keys(self, namespace: Any) -> Iterator[Any]:
+    def keys(self, namespace: object) -> Iterator[Any]:
         """The keys with an entry in that namespace; entries may be added and removed during the iteration."""
         wanted = None if namespace is None else identity_of(namespace)
         for chunk in self.map.chunks():
@@ -92,7 +92,7 @@ class StateTable:
         """Capture the current entries; the snapshot can be read later, on any thread."""
         return StateTableSnapshot(self.meta, self.map.snapshot(), self.snapshot_transformer)
 
-    def _place(self, key: Any, namespace: Any) -> tuple[int, EntryKey]:
+    def _place(self, key: Any, namespace: object) -> tuple[int, EntryKey]:
         identity, position = self.context.place(key)
         return position, identity if namespace is None else (identity_of(namespace), identity)
 
@@ -146,7 +146,7 @@ class KeyedEntry:
         return None if self._namespace is None else value_of(self._namespace)
 
     @namespace.setter
-    def namespace(self, namespace: Any) -> None:
+    def namespace(self, namespace: object) -> None:
         self._namespace = None if namespace is None else identity_of(namespace)
 
     def get(self) -> Any:
@@ -192,7 +192,9 @@ class KeyedEntry:
         """The cell, for the caller to change; None if there is none."""
         return self._map.cell_to_write(*self.place())
 
-    def merge(self, target: Any, sources: Iterable[Any], combine: Callable[[list[Any]], Stored]) -> None:
+    def merge(
+        self, target: object, sources: Iterable[object], combine: Callable[[list[Any]], Stored]
+    ) -> None:
         """Combine what is stored under `target` and `sources`, store it under `target`, and remove the sources (S7).
 
         `combine` gets the stored values, the target's first. If it raises, nothing changes.
@@ -241,14 +243,14 @@ class HeapState:
     def current_namespace(self) -> Any:
         return self._entry.namespace
 
-    def set_current_namespace(self, namespace: Any) -> None:
+    def set_current_namespace(self, namespace: object) -> None:
         self._entry.namespace = namespace
 
     def clear(self) -> None:
         self._entry.remove()
 
 
-def _items(stored: Any) -> Any:
+def _items(stored: object) -> Any:
     """The content of a cell, or the value itself."""
     return stored.items if type(stored) is Cell else stored
 

@@ -74,7 +74,7 @@ class TtlIncrementalCleanup:
             clean_entry(self._table, entry, self._living)
 
 
-def clean_entry(table: StateTable, entry: tuple[Any, Any, Any], living: Living) -> bool:
+def clean_entry(table: StateTable, entry: tuple[object, object, object], living: Living) -> bool:
     """Remove what has expired from an entry, or the whole entry; return whether anything was removed."""
     key, namespace, shown = entry
     if living(shown) is shown:  # the common case: nothing to remove

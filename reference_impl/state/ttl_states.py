@@ -48,7 +48,7 @@ class TtlDecorator:
         self._time_to_live_ms = config.time_to_live_ms
         self._time = time
 
-    def stamped(self, value: Any) -> TtlValue:
+    def stamped(self, value: object) -> TtlValue:
         """The value with the current time."""
         return TtlValue(value, self._time.current_timestamp)
 
@@ -126,7 +126,7 @@ class TtlValueState(TtlKeyedState[ValueStateDescriptor, ValueState]):
         found = self._ttl.read(self._inner.value(), update=self._inner.update, clear=self._inner.clear)
         return None if found is None else found.value
 
-    def update(self, value: Any) -> None:
+    def update(self, value: object) -> None:
         """Replace the value and its timestamp; None clears (S3)."""
         self._accessed()
         self._inner.update(None if value is None else self._ttl.stamped(value))
@@ -153,21 +153,21 @@ class TtlListState(TtlMergingState[ListStateDescriptor, ListState]):
             self._inner.update([self._ttl.stamped(element.value) for element in living])
         return [element.value for element in (elements if self._ttl.returns_expired else living)]
 
-    def add(self, element: Any) -> None:
+    def add(self, element: object) -> None:
         """Append an element, which cannot be None."""
         self.add_all([element])
 
-    def add_all(self, elements: Iterable[Any]) -> None:
+    def add_all(self, elements: Iterable[object]) -> None:
         """Append all elements, or none if one is refused."""
         self._accessed()
         self._inner.add_all(self._all_stamped(elements))
 
-    def update(self, elements: Iterable[Any]) -> None:
+    def update(self, elements: Iterable[object]) -> None:
         """Replace all elements."""
         self._accessed()
         self._inner.update(self._all_stamped(elements))
 
-    def _all_stamped(self, elements: Iterable[Any] | None) -> list[TtlValue]:
+    def _all_stamped(self, elements: Iterable[object] | None) -> list[TtlValue]:
         given = None if elements is None else list(elements)
         if given is None or any(element is None for element in given):
             what = "None is no list of elements" if given is None else "None cannot be an element of a list"
@@ -369,7 +369,7 @@ class TtlReducingState(TtlMergingState[ReducingStateDescriptor, ReducingState]):
         found = self._ttl.read(inner.get_internal(), update=inner.update_internal, clear=inner.clear)
         return None if found is None else found.value
 
-    def add(self, value: Any) -> None:
+    def add(self, value: object) -> None:
         """Combine the value with `value` and set the timestamp.
 
         None leaves the value and sets the timestamp, as in Flink; a state without TTL is cleared by it.
@@ -430,7 +430,7 @@ class TtlAggregatingState(TtlMergingState[AggregatingStateDescriptor, Aggregatin
         found = self._ttl.read(inner.get_internal(), update=inner.update_internal, clear=inner.clear)
         return None if found is None else self.descriptor.aggregate.get_result(found.value)
 
-    def add(self, value: Any) -> None:
+    def add(self, value: object) -> None:
         """Add `value` and set the timestamp; None clears, as in Flink."""
         self._accessed()
         self._inner.add(value)

@@ -45,7 +45,7 @@ class TwoInputStreamOperator(Protocol):
 class InitializesState(Protocol):
     """An operator with state, or one that needs to know whether it was restored (C45)."""
 
-    def initialize_state(self, context: Any) -> None:
+    def initialize_state(self, context: object) -> None:
         """Register states and read their restored content; called before `open`."""
 
 
@@ -96,7 +96,7 @@ class PreparesSnapshot(Protocol):
 class SnapshotsState(Protocol):
     """An operator that updates its state for each checkpoint."""
 
-    def snapshot_state(self, context: Any) -> None:
+    def snapshot_state(self, context: object) -> None:
         """Called in the synchronous part, before the backends' snapshots (C6)."""
 
 
@@ -134,10 +134,12 @@ class StreamOperatorFactory(Protocol):
 class OperatorStateHandler(Protocol):
     """The state of one operator; implemented in `reference_impl.checkpoints`."""
 
-    def initialize_operator_state(self, operator: Any) -> None:
+    def initialize_operator_state(self, operator: object) -> None:
         """Restore the backends, then call the operator's `initialize_state`."""
 
-    def snapshot_state(self, operator: Any, metadata: CheckpointMetaData, options: CheckpointOptions) -> Any:
+    def snapshot_state(
+        self, operator: object, metadata: CheckpointMetaData, options: CheckpointOptions
+    ) -> Any:
         """Take the synchronous part, in the order of C6; return the futures of the rest."""
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:

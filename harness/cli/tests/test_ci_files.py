@@ -81,6 +81,7 @@ def test_the_page_shows_them_as_they_are_written() -> None:
 
 
 @pytest.mark.real
+@pytest.mark.timeout(600)  # a run of every command of the script
 def test_the_commands_run_as_a_script_and_leave_the_report(tmp_path: Path) -> None:
     """Without the installation, which a clean clone was given by hand."""
     for name, text in FILES.items():

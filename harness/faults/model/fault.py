@@ -204,7 +204,7 @@ class Fault(Part):
 
     @model_validator(mode="before")
     @classmethod
-    def _without_nulls(cls, data: Any) -> Any:
+    def _without_nulls(cls, data: object) -> Any:
         """Drops null fields. `when: {call: 120}` means phase `call`, hit 120, for a kind with no trigger `call`."""
         if not isinstance(data, Mapping):
             return data

@@ -97,7 +97,7 @@ def _objects(file: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
         yield number, told
 
 
-def _record(told: Mapping[str, Any], *, place: int, at: str, named: Mapping[str, bool]) -> OwnRecord:
+def _record(told: Mapping[str, object], *, place: int, at: str, named: Mapping[str, bool]) -> OwnRecord:
     """`named`: whether the records before it have an `id`, and a `ts`."""
     if "key" not in told:
         _refuse(at, "it has no field `key`", 'add what is to be looked up, as in {"key": 7}')
@@ -120,7 +120,7 @@ def _record(told: Mapping[str, Any], *, place: int, at: str, named: Mapping[str,
     )
 
 
-def _whole(told: Mapping[str, Any], name: str, *, at: str, least: int | None = None) -> int:
+def _whole(told: Mapping[str, object], name: str, *, at: str, least: int | None = None) -> int:
     value = told[name]
     if not isinstance(value, int) or isinstance(value, bool) or value not in _INTEGERS:
         _refuse(at, f"`{name}` is {value!r}", "write a whole number of at most 64 bits")

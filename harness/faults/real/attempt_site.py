@@ -9,7 +9,7 @@ import os
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from harness.history.notes import NoteLog, Stops
 from harness.system.clock import monotonic_us, utc_now
@@ -25,9 +25,9 @@ Shift = Callable[[int], int]
 class SiteLoop(Protocol):
     """The methods of the attempt's event loop that faults use."""
 
-    def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any) -> object: ...
+    def call_soon_threadsafe(self, callback: Callable[..., object], *args: object) -> object: ...
 
-    def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> object: ...
+    def call_later(self, delay: float, callback: Callable[..., object], *args: object) -> object: ...
 
 
 class SiteStore(Protocol):

@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from harness.database.endpoint import MySqlConnection
 from harness.faults.real.evidence import LogPage
 from harness.faults.real.job_site import JobProcesses
 from harness.faults.real.server_control import RootLine, ServerControl, Session, close_tables, repeating
@@ -223,7 +224,7 @@ def repeated_kills(
     """
     choices, killed = Choices(site.seed, f"fault {fault}"), 0
 
-    def once(root: Any) -> None:
+    def once(root: MySqlConnection) -> None:
         nonlocal killed
         if count is not None and killed >= count:
             return

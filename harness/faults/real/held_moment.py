@@ -12,8 +12,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, Self
+from typing import Final, Self
 
+from harness.database.endpoint import MySqlConnection
 from harness.faults.parts.triggers import LookupMoment, SinkMoment
 from harness.faults.real.evidence import ProxyEvidence
 from harness.faults.real.fault_site import MessageControl, ToxicRequest
@@ -179,7 +180,7 @@ class _Holding:
         return dict(rows or ()).get(int(event.more["session"]), 0)
 
 
-def _writers(root: Any) -> list[tuple[int, int]]:
+def _writers(root: MySqlConnection) -> list[tuple[int, int]]:
     """The session and the number of changed rows of each transaction that is open."""
     with root.cursor() as cursor:
         cursor.execute(_WRITERS)

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
-from harness.database.endpoint import OWN
+from harness.database.endpoint import OWN, MySqlConnection
 from harness.faults.real.pair_control import PairControl
 from harness.system.errors import WorldError
 
@@ -97,7 +97,7 @@ class ServerControl(ServerProcess, SmallDisk, ServerClockControl, Protocol):
 
     def root(
         self, database: str = "", *, limit_s: float = 3.0, wait_s: float = 20.0
-    ) -> AbstractContextManager[Any]:
+    ) -> AbstractContextManager[MySqlConnection]:
         """A direct pymysql connection as root with autocommit, on which every wait has a limit.
 
         Waits up to `wait_s` for a server that another fault has stopped or paused; then raises pymysql's error.
@@ -109,7 +109,7 @@ class ServerControl(ServerProcess, SmallDisk, ServerClockControl, Protocol):
     def counters(self) -> Mapping[str, int]:
         """Its counters from `SHOW GLOBAL STATUS`; empty if it does not answer."""
 
-    def put_back(self, act: Callable[[Any], None]) -> None:
+    def put_back(self, act: Callable[[MySqlConnection], None]) -> None:
         """Undoes a change: calls `act` with a root connection, now or as soon as the server answers again.
 
         So a fault is undone even if it heals while another fault has the server stopped. `act` must check whether there
@@ -139,7 +139,7 @@ class Session:
     """Its running statement; empty: none."""
 
 
-def sessions_of_run(connection: Any, server: ServerControl) -> list[Session]:
+def sessions_of_run(connection: MySqlConnection, server: ServerControl) -> list[Session]:
     """The run's current sessions, the oldest first."""
     with connection.cursor() as cursor:
         cursor.execute(_SESSIONS, (server.user, server.database, f"{server.database}{OWN}"))
@@ -150,17 +150,17 @@ def sessions_of_run(connection: Any, server: ServerControl) -> list[Session]:
     ]
 
 
-def end_sessions(connection: Any, sessions: Iterable[Session]) -> int:
+def end_sessions(connection: MySqlConnection, sessions: Iterable[Session]) -> int:
     """KILL CONNECTION for each; returns how many still existed."""
     return sum(_kill(connection, "CONNECTION", session) for session in sessions)
 
 
-def interrupt(connection: Any, sessions: Iterable[Session]) -> int:
+def interrupt(connection: MySqlConnection, sessions: Iterable[Session]) -> int:
     """KILL QUERY for each; returns how many still existed."""
     return sum(_kill(connection, "QUERY", session) for session in sessions)
 
 
-def _kill(connection: Any, what: str, session: Session) -> bool:
+def _kill(connection: MySqlConnection, what: str, session: Session) -> bool:
     import pymysql
 
     try:
@@ -173,13 +173,13 @@ def _kill(connection: Any, what: str, session: Session) -> bool:
     return True
 
 
-def end_all_sessions(root: Any, server: ServerControl) -> None:
+def end_all_sessions(root: MySqlConnection, server: ServerControl) -> None:
     """KILL CONNECTION for each session of the run."""
     end_sessions(root, sessions_of_run(root, server))
     close_tables(root, server)
 
 
-def close_tables(root: Any, server: ServerControl) -> None:
+def close_tables(root: MySqlConnection, server: ServerControl) -> None:
     """Makes MariaDB read its tables' triggers again; does not wait for tables in use.
 
     A statement that is killed while MariaDB 10.11 parses a trigger leaves the trigger broken in the table cache: every
@@ -207,10 +207,10 @@ class RootLine:
         self._database = database
         self._limit_s = limit_s
         self._first = first
-        self._held: AbstractContextManager[Any] | None = None
-        self._connection: Any = None
+        self._held: AbstractContextManager[MySqlConnection] | None = None
+        self._connection: MySqlConnection | None = None
 
-    def __call__(self, act: Callable[[Any], _T]) -> _T | None:
+    def __call__(self, act: Callable[[MySqlConnection], _T]) -> _T | None:
         """The result of the act; None if the server did not answer or closed the connection meanwhile."""
         import pymysql
 
@@ -222,8 +222,8 @@ class RootLine:
                 raise
             return None
 
-    def _open(self) -> Any:
-        if self._held is None:
+    def _open(self) -> MySqlConnection:
+        if self._held is None or self._connection is None:
             held = self._server.root(self._database, limit_s=self._limit_s, wait_s=0.0)
             self._connection = held.__enter__()
             self._held = held

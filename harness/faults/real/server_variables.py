@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
+from harness.database.endpoint import MySqlConnection
 from harness.faults.real.fault_site import Site
 from harness.faults.real.server_control import end_all_sessions, sessions_of_run
 from harness.system.clock import monotonic_us
@@ -49,7 +49,7 @@ def variables_of_new_sessions(site: Site, values: Mapping[str, int]) -> Iterator
         site.server.put_back(lambda root: end_all_sessions(root, site.server))
 
 
-def _set_all(connection: Any, values: Mapping[str, int]) -> None:
+def _set_all(connection: MySqlConnection, values: Mapping[str, int]) -> None:
     with connection.cursor() as cursor:
         for name, value in values.items():
             cursor.execute(f"SET GLOBAL {name} = {value:d}")

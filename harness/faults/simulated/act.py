@@ -46,7 +46,7 @@ class _RunningLoop(Protocol):
     def is_closed(self) -> bool:
         """Whether the attempt is over with it."""
 
-    def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any) -> object: ...
+    def call_soon_threadsafe(self, callback: Callable[..., object], *args: object) -> object: ...
 
 
 class RunningAttempt(Protocol):

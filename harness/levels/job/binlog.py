@@ -25,7 +25,7 @@ from pymysqlreplication.row_event import (
     WriteRowsEvent,
 )
 
-from harness.database.endpoint import Endpoint
+from harness.database.endpoint import Endpoint, MySqlConnection
 from harness.system.clock import Deadline, monotonic_us
 
 _ROWS: Final = (WriteRowsEvent, UpdateRowsEvent, PartialUpdateRowsEvent, DeleteRowsEvent)
@@ -71,7 +71,7 @@ class LoggedTransaction:
     """The statement, if it is DDL."""
 
 
-def log_position(connection: Any) -> LogPosition:
+def log_position(connection: MySqlConnection) -> LogPosition:
     """Where the log ends now. Raises pymysql's errors."""
     with connection.cursor() as cursor:
         try:
@@ -191,7 +191,7 @@ class ChangeLog:
             with suppress(Exception):
                 reader.close()
 
-    def _note(self, event: Any, here: LogPosition) -> None:
+    def _note(self, event: object, here: LogPosition) -> None:
         match event:
             case HeartbeatLogEvent() | RotateEvent():
                 if not self._group.is_open:
@@ -259,7 +259,7 @@ class _Group:
     statement: str = ""
 
 
-def _changes(event: Any) -> Iterator[LoggedChange]:
+def _changes(event: object) -> Iterator[LoggedChange]:
     match event:
         case WriteRowsEvent():
             for row in event.rows:

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 import pymysql
 from pymysql.cursors import DictCursor
 
-from harness.database.endpoint import Endpoint, connect
+from harness.database.endpoint import Endpoint, MySqlConnection, connect
 from harness.levels.job.binlog import LoggedTransaction, LogPosition, log_position
 from harness.system.clock import Deadline, pause
 
@@ -170,7 +170,7 @@ class JobDatabase:
                 read[table] = list(cursor.fetchall())
         return TableReading(at=at, tables=read, counts=counts)
 
-    def _rows(self, query: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
+    def _rows(self, query: str, values: Sequence[object] = ()) -> list[dict[str, Any]]:
         with connect(self.root) as connection, connection.cursor(DictCursor) as cursor:
             cursor.execute(query, values or None)
             return list(cursor.fetchall())
@@ -196,14 +196,14 @@ class JobDatabase:
                 kept.close()
 
 
-def _sessions(connection: Any) -> int:
+def _sessions(connection: MySqlConnection) -> int:
     with connection.cursor() as cursor:
         cursor.execute("SHOW GLOBAL STATUS LIKE 'Connections'")
         return int(cursor.fetchone()[1])
 
 
 @contextmanager
-def _standing_still(connection: Any) -> Iterator[None]:
+def _standing_still(connection: MySqlConnection) -> Iterator[None]:
     """No transaction commits while the block lasts, so that a snapshot and the log's end are of one moment."""
     with connection.cursor() as cursor:
         cursor.execute("SET SESSION lock_wait_timeout = 10")

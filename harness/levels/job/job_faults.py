@@ -49,7 +49,7 @@ class FaultLog(Protocol):
         fault: str,
         cycle: int,
         *,
-        evidence: Mapping[str, Any] | None = None,
+        evidence: Mapping[str, object] | None = None,
         error: str | None = None,
     ) -> None:
         """What an activation that has ended shows, or why the fault failed by itself."""

@@ -344,7 +344,7 @@ class JobRun:
                 short = seen.lived_s < _SHORT_LIFE_S
                 wait_s = _BACK_OFF_S[min(len(self.exits) - 1, len(_BACK_OFF_S) - 1)] if short else 0.0
                 self._restart_us = monotonic_us() + round(wait_s * 1e6)
-            self.sessions.note_exit()
+            self.sessions.note_exit(code=seen.code)
 
     def _look_at_processes(self) -> None:
         """Follows what lives of ended starts, and starts the job again after an exit."""

@@ -105,7 +105,7 @@ def _read(path: Path) -> JobScenario | list[Problem]:
     return sorted(problems, key=lambda problem: (problem.line, problem.column))
 
 
-def _validated(data: Any) -> JobScenario | list[Mistake]:
+def _validated(data: object) -> JobScenario | list[Mistake]:
     try:
         return JobScenario.model_validate(data)
     except ValidationError as error:

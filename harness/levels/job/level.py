@@ -280,7 +280,7 @@ def _values(
     return [_row(name, record, one, columns) for one in told]
 
 
-def _row(name: str, record: SourceRecord, told: Any, columns: Sequence[str]) -> list[Any]:
+def _row(name: str, record: SourceRecord, told: object, columns: Sequence[str]) -> list[Any]:
     match told:
         case dict() if all(column in told for column in columns):
             return [told[column] for column in columns]

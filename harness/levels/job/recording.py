@@ -168,7 +168,7 @@ def events_of(
     events: list[OutsideEvent] = []
     taken, time_us = 0, recording.began_us
 
-    def add(kind: type[msgspec.Struct], t_us: int, fields: Mapping[str, Any]) -> None:
+    def add(kind: type[msgspec.Struct], t_us: int, fields: Mapping[str, object]) -> None:
         nonlocal time_us
         time_us = max(time_us, t_us)
         events.append(kind(n=len(events) + 1, t=time_us - recording.began_us, **fields))  # type: ignore[arg-type]

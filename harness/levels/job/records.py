@@ -116,7 +116,7 @@ def _is_told(value: object) -> TypeGuard[int | str]:
     return isinstance(value, int | str) and not isinstance(value, bool)
 
 
-def _placed(bodies: Sequence[Mapping[str, Any]], job: JobFile) -> list[SourceRecord]:
+def _placed(bodies: Sequence[Mapping[str, object]], job: JobFile) -> list[SourceRecord]:
     """Deals the records to the partitions by their key, so that a key stays in one."""
     parts, names = job.source.partitions, _id_fields(job)
     key_name = job.source.fields.key

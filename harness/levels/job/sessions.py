@@ -22,7 +22,9 @@ from harness.world.world import World
 _LOOK_EVERY_US: Final = 200_000
 _UNSURE_EVERY_US: Final = 2_000_000
 _ORPHANS_MAX_US: Final = 5_000_000
-"""How long a process may outlive its start before the harness ends it."""
+"""How long a process may outlive a start that failed before the harness ends it."""
+_ENDING_MAX_US: Final = 20_000_000
+"""The same after an exit with code 0: on a busy machine a JVM needs more than five seconds to end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +103,7 @@ class SessionsFollowed:
     outlived: ProcessIdentity | None = None
     """The first process that was ended since it had outlived its start for too long."""
     _orphans_us: int | None = None
+    _orphans_max_us: int = 0
     """Since when there may be processes of starts that have ended."""
     _looked_us: int = 0
     _asked_us: int = 0
@@ -122,7 +125,7 @@ class SessionsFollowed:
     @property
     def orphans_may_stay(self) -> bool:
         """Whether processes that outlive their start still have time to end by themselves."""
-        return self._orphans_us is not None and monotonic_us() - self._orphans_us < _ORPHANS_MAX_US
+        return self._orphans_us is not None and monotonic_us() - self._orphans_us < self._orphans_max_us
 
     def begin_start(self, number: int | None) -> None:
         """A start is about to be made, perhaps beside another one; None: one that stood still goes on beside it."""
@@ -131,9 +134,10 @@ class SessionsFollowed:
         at = self.end_of_log()
         self.sessions.pass_to(number if is_alone else None, session=self.database.sessions(), at=at)
 
-    def note_exit(self) -> None:
+    def note_exit(self, *, code: int) -> None:
         """A start has ended: its processes are looked for at once, since they could open sessions, too."""
         self._orphans_us = monotonic_us() if self._orphans_us is None else self._orphans_us
+        self._orphans_max_us = _ORPHANS_MAX_US if code else _ENDING_MAX_US
         self._looked_us = 0
 
     def forget_orphans(self) -> None:

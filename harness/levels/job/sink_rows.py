@@ -45,7 +45,7 @@ class SinkRow:
         return {"id": self.id, **({} if self.j is None else {"j": self.j}), "v": list(self.v)}
 
 
-def id_text(told: Any) -> str:
+def id_text(told: object) -> str:
     """The text of an id: `17` and `"17"` are one, for a column of another type than the source's is no mistake."""
     return json.dumps([str(part) for part in told]) if isinstance(told, list) else str(told)
 
@@ -60,7 +60,7 @@ class SinkColumns:
     offered: Mapping[str, Any]
     """The offered ids by their text."""
 
-    def row(self, values: Mapping[str, Any]) -> SinkRow:
+    def row(self, values: Mapping[str, object]) -> SinkRow:
         """The row with these values by column; one that is not there is null."""
         parts = [self._told(column, values) for column in self.sink.id]
         told = parts[0] if len(parts) == 1 else parts
@@ -80,7 +80,7 @@ class SinkColumns:
         except (TypeError, ValueError):
             return 0
 
-    def _told(self, column: str, values: Mapping[str, Any]) -> Any:
+    def _told(self, column: str, values: Mapping[str, object]) -> Any:
         value = values.get(column)
         match self.types.get(column):
             case "float" if isinstance(value, float):
@@ -91,7 +91,7 @@ class SinkColumns:
                 return told_value(value)
 
 
-def told_value(value: Any) -> Any:
+def told_value(value: object) -> Any:
     """A value of a database as JSON; the same for what SELECT and the log give, and for 2, 2.0 and 2.00."""
     match value:
         case None | str():
@@ -110,7 +110,7 @@ def told_value(value: Any) -> Any:
             return _text(value)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     match value:
         case bytes():
             try:
@@ -168,7 +168,7 @@ class SinkReplay:
         """Every row, in the order in which they came first."""
         return [self._of[text] for text, count in self.rows.items() for _ in range(count)]
 
-    def of(self, told: Any) -> list[SinkRow]:
+    def of(self, told: object) -> list[SinkRow]:
         """The rows of an id."""
         counts = self._by_id.get(id_text(told), Counter[str]())
         return [self._of[text] for text, count in counts.items() for _ in range(count)]

@@ -230,7 +230,7 @@ class _AsyncConnection:
         self._connection = self._link.connect(is_automatic=True)
         await self.ask("")
 
-    async def ask(self, sql: str, args: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    async def ask(self, sql: str, args: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """One round trip; returns the reply. Raises `SimulatedError`."""
         connection = self._connection
         if connection is None or not connection.alive:

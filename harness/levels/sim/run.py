@@ -237,7 +237,7 @@ class _Recorded:
     def close(self) -> None:
         close_function(self._function)
 
-    def timeout(self, value: Any, handle: ResultHandle) -> None:
+    def timeout(self, value: object, handle: ResultHandle) -> None:
         self._function.timeout(value, handle)
 
     def invoke(self, value: Any, handle: ResultHandle) -> None:

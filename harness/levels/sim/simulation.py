@@ -200,7 +200,7 @@ class Simulation:
             return
         seen_ms = -1
 
-        def look(*_: Any) -> None:
+        def look(*_: object) -> None:
             nonlocal seen_ms
             now_ms = self.hub.now_ms
             if now_ms == seen_ms and not (self.modules is not None and self.modules.is_importing):

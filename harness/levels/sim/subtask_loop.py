@@ -76,7 +76,7 @@ class SubtaskLoop(VirtualLoop):
         due.gone = True
 
     def call_soon_threadsafe(  # type: ignore[override]
-        self, callback: Callable[..., Any], *args: Any, context: Context | None = None
+        self, callback: Callable[..., Any], *args: object, context: Context | None = None
     ) -> Handle:
         """Like `call_soon`, and wakes the attempt; for calls from the hub."""
         handle = self.call_soon(callback, *args, context=context)

@@ -298,7 +298,7 @@ class _HandedOver:
         journal: Journal,
         phases: Phases,
         expect: Callable[[Any], Sequence[Any] | None] | None,
-        timers: Any,
+        timers: object,
         restored: int,
     ) -> _BatchCoordination:
         del timers, restored
@@ -362,7 +362,7 @@ class JournalOfBatch(Journal):
         if kind is Out or kind is Dead:
             self._progress.resolved(fields["id"])
 
-    def settled(self, *, id: int, final: bool, values: Sequence[Any] | None, **outcome: Any) -> None:
+    def settled(self, *, id: int, final: bool, values: Sequence[object] | None, **outcome: Any) -> None:
         super().settled(id=id, final=final, values=values, **outcome)
         if final and not values:
             self._progress.resolved(id)

@@ -79,7 +79,7 @@ class SparkExecutors:
     def map(
         self,
         work: Callable[[Sequence[Any]], _Result],
-        items: Sequence[Any],
+        items: Sequence[object],
         *,
         most: int,
         goes_on: Callable[[], bool] = always,
@@ -118,7 +118,7 @@ class SparkExecutors:
                     with suppress(Exception):  # a dead JVM has no jobs
                         self._context.cancelJobGroup(group)
 
-    def _cut(self, items: Sequence[Any], at: int, size: int) -> list[Sequence[Any]]:
+    def _cut(self, items: Sequence[object], at: int, size: int) -> list[Sequence[Any]]:
         """The pieces of the next job; near the end, smaller ones, so that every slot has some."""
         rest, pieces = len(items) - at, self.slots * _WAVES
         size = min(size, max(1, -(-rest // pieces)))

@@ -46,7 +46,7 @@ class PositionsSource(DataSource):
     def schema(self) -> str:
         return ROWS
 
-    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+    def streamReader(self, schema: object) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         del schema
         return PositionsReader(decode_plan(self.options["plan"].encode()))
 

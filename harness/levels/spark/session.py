@@ -149,7 +149,7 @@ def _warm_up(session: SparkSession) -> None:
         is_over.set()
 
 
-def _echo(batches: Iterator[Any]) -> Iterator[Any]:
+def _echo(batches: Iterator[object]) -> Iterator[Any]:
     return batches
 
 

@@ -123,7 +123,7 @@ class OperatorInState(StatefulProcessor):
         """Also called in a worker of the driver, where there are no rows."""
         self._state = handle.getValueState("snapshot", "text string")
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
+    def handleInputRows(self, key: object, rows: Iterator[Row], timerValues: object) -> Iterator[Row]:  # noqa: N802, N803
         """Spark passes its arguments by these names."""
         del key, timerValues
         orders = msgspec.json.decode(self._orders, type=OrdersOfState)

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Unpack
 
 from msgspec import structs
 
+from harness.database.driver import Cursor
 from harness.database.pool import MayAskAgain
 from harness.database.sink import EpochSink
 from harness.database.subtask_writer import SubtaskWriter
@@ -191,10 +192,10 @@ def unfenced(sink: Kind) -> Kind:
     assert issubclass(sink, SubtaskWriter)
 
     class UnfencedSink(sink):  # type: ignore[misc]  # a class made of a class
-        def check_fence(self, cursor: object) -> None:
+        def check_fence(self, cursor: Cursor) -> None:
             """Does nothing: the defect."""
 
-        def _check_newest(self, cursor: object) -> None:
+        def _check_newest(self, cursor: Cursor) -> None:
             """Does nothing: the defect."""
 
     return UnfencedSink
@@ -207,11 +208,11 @@ def committing_blindly(sink: Kind) -> Kind:
         return sink
 
     class BlindSink(sink):  # type: ignore[misc]
-        def has_epoch(self, cursor: object, epoch: int) -> bool:
+        def has_epoch(self, cursor: Cursor, epoch: int) -> bool:
             del cursor, epoch
             return False
 
-        def write_epoch(self, cursor: Any, epoch: int, position: int, elements: str) -> None:
+        def write_epoch(self, cursor: Cursor, epoch: int, position: int, elements: str) -> None:
             """Replaces the row that may be there."""
             cursor.execute("DELETE FROM epoch WHERE subtask = %s AND epoch = %s", (self.subtask, epoch))
             super().write_epoch(cursor, epoch, position, elements)

@@ -58,7 +58,7 @@ def test_a_server_that_is_down_refuses_directly_and_ends_connections_through_the
 
 
 def test_a_paused_server_keeps_its_connections_and_answers_nobody(world: World) -> None:
-    with closing(open_connection(world.links["sink"], world.app, limit_s=0.3)) as asker:
+    with closing(open_connection(world.links["sink"], world.app, limit_s=3)) as asker:
         world.server.pause()
         paused = world.server.state()
         with pytest.raises(pymysql.err.OperationalError), asker.cursor() as cursor:

@@ -363,7 +363,7 @@ def test_asyncmy_sees_each_error(world: World, link: ThreadedLink, code: int) ->
 def test_a_link_that_was_told_of_mysql_too_late_acts_on_new_connections(world: World) -> None:
     with threaded_link(world.direct, mysql=False) as link, connected(world, link) as before:
         link.packets(on="query", statement="select 9", do="drop", times=0)
-        with connected(world, link, read_timeout=0.3) as after:
+        with connected(world, link, read_timeout=3) as after:
             with pytest.raises(pymysql.err.OperationalError):
                 run(after, "SELECT 9")
             assert run(before, "SELECT 9") == [(9,)]

@@ -41,7 +41,7 @@ def connect(world: World, recording: Recording, **options: Any) -> Any:
         user=world.app.user,
         password=world.app.password,
         database=DATABASE,
-        connect_timeout=5,
+        connect_timeout=60,
         **{"ssl_disabled": True, "read_timeout": 20, **options},
     )
 
@@ -331,7 +331,7 @@ def test_tls_is_said_and_goes_by(world: World) -> None:
 def test_compression_is_said_and_goes_by(world: World) -> None:
     """PyMySQL does not compress; it may ask for it, and then be silent."""
     with listen_in(world.direct) as recording:
-        client = connect(world, recording, client_flag=CLIENT.COMPRESS, defer_connect=True, read_timeout=1)
+        client = connect(world, recording, client_flag=CLIENT.COMPRESS, defer_connect=True, read_timeout=3)
         with pytest.raises(pymysql.err.Error):
             client.connect()
 

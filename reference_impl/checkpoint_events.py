@@ -237,7 +237,7 @@ class EndOfData(Struct, frozen=True, kw_only=True):
 
 
 class EndOfPartition(Struct, frozen=True, kw_only=True):
-    """Nothing follows on this channel (C23)."""
+    """The end of a channel: nothing follows on it (C23)."""
 
 
 ChannelEvent = CheckpointBarrier | CancelCheckpointMarker | EventAnnouncement | EndOfData | EndOfPartition

@@ -43,7 +43,7 @@ class PartOfEpoch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Begun(msgspec.Struct, frozen=True, kw_only=True):
-    """From where a subtask goes on: its newest epoch, and the first number that its attempts may have."""
+    """Where a subtask resumes: its newest epoch, and the lowest number that its next attempt may have."""
 
     subtask: int
     number: int

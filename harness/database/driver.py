@@ -154,7 +154,7 @@ class AsyncMySqlDriver:
 
 
 def lookup_connection(endpoint: Endpoint, *, connect_timeout_s: int = 10) -> Any:
-    """Not connected yet: `await connection.connect()` is left to the caller, and so is what it costs."""
+    """A connection object that is not connected: the caller awaits its `connect()`, and pays for it."""
     from asyncmy.connection import Connection  # noqa: PLC0415
 
     return Connection(

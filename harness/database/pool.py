@@ -125,7 +125,7 @@ def _nothing(code: int | str) -> None:
 
 
 class _Lease:
-    """The context manager of one call's connection; a call of a user's lookup is told what happens to it.
+    """The context manager of one call's connection; the `WatchedCall` of a user's lookup records what happens.
 
     A class, because a generator would cost more than the rest of a lookup.
     """
@@ -172,7 +172,7 @@ class _Lease:
 
 
 class ConnectionPool:
-    """At most `size` connections of `driver`, made on demand; the last used one is reused first.
+    """Holds at most `size` connections of `driver`, made on demand; the one used last is reused first.
 
     `on_loss(code)` is called for every connection that was lost or refused, `on_error(code)` for every other error of
     the server; a fault's evidence is built on both.

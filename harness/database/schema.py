@@ -56,7 +56,7 @@ _TABLES = (
 )
 
 _TEXT_KEYS = "ALTER TABLE customer MODIFY k VARCHAR(200) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL"
-"""With the default collation texts that differ in case or accents are equal."""
+"""A binary collation, since by the default one texts that differ in case or accents are equal."""
 _KEYS = (
     "ALTER TABLE output ADD UNIQUE KEY (subtask, id, j)",
     "ALTER TABLE dead_letter ADD UNIQUE KEY (subtask, id)",

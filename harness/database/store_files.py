@@ -25,14 +25,14 @@ class Files(Protocol):
         """Only the first `size` bytes stay."""
 
     def remove(self, name: str) -> None:
-        """Of no effect if it is gone."""
+        """Remove the file; no effect if there is none."""
 
     def names(self) -> list[str]:
         """All, in the order of their names."""
 
 
 class FolderFiles:
-    """In `folder`, each file synced to the disk before it has its name."""
+    """Files in `folder`; each is synced to the disk before it gets its name."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -65,7 +65,7 @@ class FolderFiles:
 
 
 class MemoryFiles:
-    """In memory, for level sim: they outlive attempts, and not the run. Mutable."""
+    """Files in memory, for level sim: they live as long as the run. Mutable."""
 
     def __init__(self) -> None:
         self._data: dict[str, bytes] = {}

@@ -50,11 +50,11 @@ class _Rounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hidden:
-    """An error that a call met, did not get over by asking again, and did not raise."""
+    """An error that a call received, neither raised nor overcame by asking again."""
 
     error: str
     met_at: str
-    """The line of the user's code that met it."""
+    """The line of the user's code in which it was raised."""
     caught_at: str | None
     """The line that caught it; None: it cannot be told."""
 
@@ -69,7 +69,7 @@ class HurriedRetries:
 
 @dataclass(slots=True, kw_only=True)
 class _Met:
-    """An error that the call met. Mutable: the pool may raise another one in its place."""
+    """An error that the call received. Mutable: the pool may raise another one in its place."""
 
     error: BaseException
     statement: Statement | None
@@ -154,7 +154,7 @@ class WatchedCall:
         return bool(self._lent)
 
     def kept(self) -> Sequence[str]:
-        """Where it asked for the connections that nobody will give back: the tasks that asked for them have ended."""
+        """Where the call asked for connections that stay lent: the tasks that asked for them have ended."""
         return [lent.at for lent in self._lent.values() if lent.task is not None and lent.task.done()]
 
     def hidden(self) -> Iterator[Hidden]:
@@ -201,7 +201,7 @@ class _Ports:
 
 
 def watch_connects(port: int) -> None:
-    """From now on each call is told of the connections that it makes to that port, with whatever client."""
+    """From now on record, for each call, the connections that it makes to that port with any client."""
     if not _Ports.watched:
         sys.addaudithook(_audited)
     _Ports.watched.add(port)

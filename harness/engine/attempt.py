@@ -524,7 +524,7 @@ def _retry(settings: Operator) -> dict[str, RetryStrategy]:
 def _expectation(
     parts: AttemptParts, elements: LookupSource, keyed: KeyedTask | None
 ) -> Callable[[Lookup], Sequence[Any] | None] | None:
-    """The expected results of each record, stamped if there is a keyed task; None if none are told.
+    """The expected results of each record, with timestamps if there is a keyed task; None if nothing is expected.
 
     A key whose rows change during the run has none: V8 judges it by versions, and by the other records of the key.
     """

@@ -83,7 +83,7 @@ class Finished(Extent):
 
     @property
     def exit_code(self) -> Exit:
-        """By precedence: violation, interruption, a refused function, unknown or vacuous, environment.
+        """The first that applies: violation, interruption, a refused function, unknown or vacuous, environment.
 
         A planted defect that was convicted by an invariant meant for it holds; one that was not is a violation.
         """

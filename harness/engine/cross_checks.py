@@ -60,7 +60,7 @@ def refuse_other_source(order: Order, events: Sequence[Event]) -> None:
 
 
 def _refuse_other_records(order: Order, events: Sequence[Event]) -> None:
-    """As `refuse_other_source`, where positions depend on where the subtasks were cut: of each record alone."""
+    """As `refuse_other_source`, but compares each record by its id: after a rescaling its position says nothing."""
     records = records_of_all(order.scenario.workload, seed=order.seed)
     for event in events:
         if type(event) is In:

@@ -124,7 +124,7 @@ def _asked(order: Order) -> Iterator[Lookup]:
 
 
 def _given(name: str, records: Sequence[Lookup], table: RowsOfKeys) -> Expected:
-    """By key, unless the function reads more of a record."""
+    """The function's answers by key, or by whole record if it reads more than the key."""
     function = load_attribute(name, option="--expected", kind="FUNCTION")
     of_key = table.by_key(record.key for record in records)
     read: set[str] = set()

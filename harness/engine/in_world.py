@@ -353,7 +353,7 @@ def _generations(
 
 
 def _root(world: World, database: str) -> Endpoint:
-    """At the server that serves now."""
+    """A root connection to the server that serves now."""
     return world.root.at(world.serving, database)
 
 

@@ -65,7 +65,7 @@ class Observer:
         """The present state, a few times a second; `faults`: the active faults, and whether each has evidence."""
 
     def counted(self, *, done: int, asked: int, unexpected: int | None = None) -> None:
-        """Of many repeatable runs or trials so many are done; `unexpected`: how many were not as expected, if known."""
+        """Of `asked` repeatable runs or trials `done` have ended; `unexpected`: those not as expected, if known."""
 
 
 ATTEMPTS_MAX = 4
@@ -253,7 +253,7 @@ def refuse(order: AnyOrder, level: Level) -> None:
 
 
 def _refuse_own_tables(order: Order, level: Level) -> None:
-    """Also reads the files, so that what is wrong with them is told before anything starts."""
+    """Refuse own tables that this run cannot have; reads their files, to find a mistake before anything starts."""
     schema = order.scenario.own_schema
     assert schema is not None, "the scenario names a schema"
     if not level.needs_world:

@@ -152,7 +152,7 @@ class Schedule(Generic[A]):
         return [planned.now.acting for planned in self._planned if planned.now is not None]
 
     def come(self, moments: Moments, *, subtask: int | None = None, phase: str | None = None) -> None:
-        """Begins the faults whose trigger has come; `phase`: the phase that an attempt of `subtask` has reached.
+        """Begin the faults that are due; `phase`: the phase that an attempt of `subtask` has reached.
 
         A fault that the attempt does to itself begins immediately, at that phase.
         """

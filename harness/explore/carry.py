@@ -51,7 +51,7 @@ class Carried:
     find: Find | None
     """What level sim shows; None: nothing that the run showed."""
     form: str
-    """With what it was shown, in words."""
+    """The level and the operator with which the find was shown, in words."""
     tried: int
     left: tuple[str, ...]
     """What could not be carried, a sentence each."""

@@ -45,7 +45,7 @@ class Corpus:
     folder: Path
 
     def read(self, tell: Callable[[str], None]) -> Iterator[CorpusEntry]:
-        """The entries, by name; `tell` gets one line for each file that is none.
+        """The entries by name; `tell` gets a line for each file that is not an entry.
 
         Raises UsageError if `folder` is a file, WorldError if it cannot be read.
         """

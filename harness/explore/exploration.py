@@ -231,7 +231,7 @@ class _Search:
         self._counts: Counter[Feature] = Counter()
 
     def candidates(self) -> Iterator[Candidate]:
-        """At most as many candidates as a round has, the user's scenarios first."""
+        """The candidates of a round, the user's scenarios first."""
         for _ in range(self._plan.round):
             number = self._drawn
             self._drawn += 1

@@ -68,7 +68,7 @@ class SuspectResult:
 
     @property
     def is_convicted(self) -> bool:
-        """At least one of `named` convicted it; if none are named, any invariant or check did."""
+        """Whether one of `named` convicted it; without names, whether any invariant or check did."""
         return any(name in self.convicted for name in self.named) if self.named else bool(self.convicted)
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _STATEMENT_S = 10.0
 _ROWS_OF_A_KEY_MAX: Final = 100
-"""At most so many rows have one key (`workload.fanout`)."""
+"""The most rows that one key can have (`workload.fanout`)."""
 _FIRST_ROWS = "SELECT n, k, part, ver FROM {table} ORDER BY n LIMIT %s FOR UPDATE"
 _UPDATE = "UPDATE customer SET ver = %s, tier = tier + 1 WHERE n IN ({rows})"
 _KEEP_ROWS = "CREATE TABLE IF NOT EXISTS floodmark_absent LIKE customer"

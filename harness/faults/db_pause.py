@@ -44,7 +44,7 @@ class DatabasePause(ServerFault):
 
     @contextmanager
     def inject(self, site: Site) -> Iterator[None]:
-        """Nothing is lost: the server goes on where it stopped."""
+        """Pause the server; it loses nothing, and resumes where it stopped."""
         try:
             site.server.pause()
             state = site.server.state()

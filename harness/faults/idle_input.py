@@ -34,7 +34,7 @@ class IdleInput(ShapingFault):
         return self.first_record - 1, self.lasts
 
     def place(self, source: ShapedSource, *, records: int) -> range:
-        """From the record before the pause to the record after it."""
+        """The span from the record before the pause to the record after it."""
         first = min(self.first_record, records)
         return range(source.position_of(max(1, first - 1)), source.position_of(first) + 1)
 

@@ -56,7 +56,7 @@ class KillDriver(SparkFault):
         yield
 
     def _kill(self, site: Site) -> None:
-        """In a run of the operator: its Python process; its virtual machine and executors then end by themselves."""
+        """Kill the driver's Python process, in a run of the operator; its JVM and executors then end by themselves."""
         spark = spark_of(site)
         wait_until(lambda: spark.live_driver() is not None, deadline=Deadline(_DRIVER_S))
         driver = spark.live_driver()

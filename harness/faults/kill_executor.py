@@ -65,7 +65,7 @@ class KillExecutor(SparkFault):
         yield
 
     def _kill(self, site: Site) -> None:
-        """In a run of the operator."""
+        """Kill an executor, in a run of the operator."""
         executor = drawn_executor(site, fault=self.id, subtask=self.subtask)
         before, at_us = newest_attempts(site, executor.workers), monotonic_us()
         killed = [executor.process] if end_process(executor.process) else []

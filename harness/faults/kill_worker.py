@@ -44,7 +44,7 @@ class KillWorker(FoundFault):
     how: Annotated[Literal["sigkill", "sigsegv", "exit", "exception"], Way] = "sigkill"
 
     def recorded(self, lines: Sequence[Line]) -> RecordedFault | None:
-        """From the attempt's note to the start of the next attempt; None if its phase was never reached."""
+        """The span from the attempt's note to the start of the next attempt; None if the phase was not reached."""
         note = next((line for line in lines if isinstance(line, Dies) and line.fault == self.id), None)
         if note is None:
             return None

@@ -119,6 +119,6 @@ class LateCommit(FaultOfJob):
 
 
 def _has_started(job: JobProcesses, before: LiveStart | None) -> str:
-    """In words, whether a start after `before` lives."""
+    """Whether a start after `before` is alive, in words."""
     newest = job.newest()
     return "has started" if newest is not None and (before is None or newest.number > before.number) else ""

@@ -114,7 +114,7 @@ class OneWay(_DelayFault):
         return self._toxic(site, latency_ms=self.delay, jitter_ms=0)
 
     def evidence(self, seen: Seen) -> Evidence:
-        """As for `latency`, and no delay in the other direction."""
+        """As for `latency`; beside it, no delay in the other direction."""
         held = self._shift(seen, delay_ms=self.delay, jitter_ms=0)
         if not held or seen.log is None:
             return held

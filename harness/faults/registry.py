@@ -22,7 +22,7 @@ FaultName = str
 
 
 def _kinds() -> Iterator[tuple[str, type[Fault]]]:
-    """Of each module in `harness.faults`, the classes with a name of their own."""
+    """The classes of faults with a name of their own in the modules of `harness.faults`."""
     for info in iter_modules([str(Path(__file__).parent)]):
         name = f"{__package__}.{info.name}"
         if info.ispkg or name == __name__:

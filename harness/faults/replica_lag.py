@@ -1,4 +1,4 @@
-"""`replica_lag`: the replica applies nothing of what it gets, so whoever reads from it sees the past.
+"""`replica_lag`: the replica stops applying what it receives, so reads from it return old rows.
 
 Answers to a replica whose SQL thread stands still behind a long statement. When it heals, the replica catches up.
 
@@ -62,7 +62,7 @@ class _Looks:
     noted: int = 0
 
     def once(self) -> None:
-        """Looks at both servers; not once the replica was promoted, which then follows nobody."""
+        """Look at both servers, unless the replica was promoted: then it replicates nothing."""
         pair = self.site.server.pair
         if pair.serving == "replica":
             return

@@ -39,7 +39,7 @@ class _OfWrites(InsideFault):
     def _found(
         self, lines: Sequence[Line], *, met: Sequence[Measured], evidence: Mapping[str, object]
     ) -> RecordedFault | None:
-        """From its act to the end of its duration; `met` are the recorded writes that it affected."""
+        """The span from its act to the end of its duration; `met` are the recorded writes that it affected."""
         begun = acts(self.id, lines)
         if not begun:
             return None

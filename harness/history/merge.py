@@ -3,7 +3,8 @@
 Invariant: no event is invented. An event is in the history only if a file holds it, with three exceptions that
 the database proves: the `commit` of an epoch whose attempt died before it could record it, the `done` of a
 checkpoint whose decision was announced and stored but not recorded, and what was read after the run (`effect`, `row`,
-`read`). A torn last line is dropped, a missing line is reported.
+`read`). A torn last line is dropped, a missing line is reported. An event keeps its place in time but for a `kill` that
+the harness noticed late (decision 73).
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from pathlib import Path
 
 import msgspec
 
-from harness.history.event import Commit, Done, Event
-from harness.history.notes import CommitBegun, Deciding, Line, Made, Note
+from harness.history.event import Commit, Done, Event, Kill, Start
+from harness.history.notes import CommitBegun, Deciding, Dies, Line, Made, Note
 from harness.history.recorder import decode_lines
 
 
@@ -104,7 +105,11 @@ def _settled(
     recorded: set[tuple[int, int]],
     completed: Collection[int],
 ) -> Iterator[Event]:
-    """The events, including those that the database proves; each takes the place of the last note about it."""
+    """The events, including those that the database proves; each takes the place of the last note about it.
+
+    So does the `kill` of an attempt that ended itself: on a busy machine its successor may begin before the harness
+    looks, although the attempt had ended by then.
+    """
     proven: dict[tuple[int, ...], tuple[Line, Event]] = {}
     for line in lines:
         match line:
@@ -114,11 +119,28 @@ def _settled(
             case Deciding(t=t, c=c) if c in completed:
                 proven[c,] = line, Done(n=0, t=t, c=c)
     made = {id(line): event for line, event in proven.values()}
+    late = {id(kill): (dies, kill) for dies, kill in _late_kills(lines)}
+    made |= {id(dies): msgspec.structs.replace(kill, t=dies.t) for dies, kill in late.values()}
     for line in lines:
         if not isinstance(line, Note):
-            yield line
+            if id(line) not in late:
+                yield line
         elif (event := made.get(id(line))) is not None:
             yield event
+
+
+def _late_kills(lines: Sequence[Line]) -> Iterator[tuple[Dies, Kill]]:
+    """Each kill that follows the start of the attempt's successor, with the note in which the attempt announced it."""
+    dying: dict[tuple[int, int], Dies] = {}
+    newest: dict[int, int] = {}
+    for line in lines:
+        match line:
+            case Start(s=s, a=a):
+                newest[s] = max(a, newest.get(s, 0))
+            case Dies(s=s, a=a):
+                dying[s, a] = line
+            case Kill(s=s, a=a) if newest.get(s, a) > a and (s, a) in dying:
+                yield dying[s, a], line
 
 
 def history_text(header: Mapping[str, object], events: Sequence[Event]) -> bytes:

@@ -106,7 +106,7 @@ class LinkState(Protocol):
 
     @property
     def toxics(self) -> list[Toxic]:
-        """In the order in which bytes pass them."""
+        """The toxics in the order in which bytes pass them."""
 
     @property
     def packet_toxics(self) -> dict[str, PacketToxic]:
@@ -409,7 +409,7 @@ class Connection:
         }
 
     def as_json(self) -> dict[str, object]:
-        """As the control API shows it.
+        """The object that the control API shows.
 
         `delivered`: written to a socket; `swallowed`: received and lost to a toxic.
         """

@@ -36,7 +36,7 @@ class Request:
     target: str
     """Path and query as sent, still percent-encoded."""
     headers: Mapping[str, str]
-    """By name in lower case."""
+    """The headers by name in lower case."""
     body: bytes
     keeps_open: bool
     """Whether the connection stays open for another request."""

@@ -59,7 +59,7 @@ def number(value: object) -> float | None:
 
 
 def read_fields(value: object, fields: Mapping[str, Callable[[Any], Any]]) -> dict[str, Any]:
-    """Those of `fields` that `value` sets, taken by their types; other keys are ignored. Raises a `Refusal`."""
+    """The `fields` that `value` sets, each checked against its type; other keys are ignored. Raises `Refusal`."""
     if value is None:
         return {}
     if not isinstance(value, dict):

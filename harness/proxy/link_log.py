@@ -45,7 +45,7 @@ class LinkEvent:
     numbers: Mapping[str, int | str]
 
     def as_json(self) -> dict[str, int | str]:
-        """As the control API shows it and the log file stores it."""
+        """The object that the control API shows and the log file stores."""
         return {
             "n": self.n,
             "t": self.t,

@@ -86,7 +86,7 @@ _EVENTS_MAX = 512
 """Sockets served in one round."""
 
 _CROWD = 2
-"""With this many ready sockets in a round, more are probably ready after it."""
+"""The number of ready sockets in a round from which on more are probably ready after it."""
 
 Ready = Callable[[int], None]
 """Callback with the events of a ready socket."""

@@ -105,7 +105,7 @@ async def _until_told(server: HttpServer, service: Service, *, say: Callable[[st
 
 
 def _complain(sentence: str) -> None:
-    """To standard error, which may lie on the same full disk."""
+    """Write to standard error, which may lie on the same full disk."""
     with suppress(OSError):
         sys.stderr.write(f"floodmark proxy: {sentence}\n")
         sys.stderr.flush()

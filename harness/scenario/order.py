@@ -87,8 +87,10 @@ class Order:
     master: str = ""
     """The address of the user's own Spark cluster; empty: none."""
     expected: str | None = None
-    """Of a user's lookup: `module:function` that states the results, `none`, or None: `expected` of the lookup's module
-    if it has one, else the calm twin."""
+    """What states the results of a user's lookup: `module:function` or `none`.
+
+    None: the function `expected` in the lookup's module if it has one, else the calm twin.
+    """
     mutant: str | None = None
     import_path: tuple[str, ...] = ()
     again: str = ""

@@ -40,7 +40,7 @@ _FAILURES_MAX: Final = 20
 _LATE_MAX: Final = 2
 """If so many calls took longer than `CALL_S`, the rest is not asked."""
 _TWICE_MIN: Final = 3
-"""At least so many records are asked twice; with many records, a tenth of them."""
+"""The least number of records that are asked twice; of many records, a tenth is."""
 _SERVICE_MS: Final = 5
 """The longest service time of a second call; first calls have none, for the time decides no result."""
 

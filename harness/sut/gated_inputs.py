@@ -251,7 +251,7 @@ class GatedInputs:
                 door(element)
 
     def _tell_reader(self, element: OperatorInput) -> None:
-        """Of a watermark, what the inputs should combine to: one that the gate or the head loses is missing (V6)."""
+        """Tell the reader what the inputs should combine to: a watermark that gate or head loses is missing (V6)."""
         self._output.do(partial(self._reader.takes, element))
 
     def _end(self) -> DataInputStatus:

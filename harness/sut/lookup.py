@@ -61,7 +61,7 @@ class _OwnNonces:
         return next(self._numbers)
 
     def answered(self, asked: int, echoed: int, version: int | None) -> None:
-        """Not recorded."""
+        """Does nothing: the answer is not recorded."""
 
 
 class ReferenceLookup:

@@ -54,7 +54,7 @@ class _SourceTimers(Timers):
         self.now_ns = lambda: clock.now_ms() * NS_PER_MS
 
     def wake_at(self, instant_ns: int) -> None:
-        """Nothing: the clock moves only when it is advanced."""
+        """Does nothing: the clock moves only when it is advanced."""
 
     def has_due(self) -> bool:
         due_ms = self.next_due_ms()

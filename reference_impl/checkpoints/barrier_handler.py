@@ -105,7 +105,7 @@ class AlignmentClock:
         self._start_delay_ms = max(now_ms - barrier.timestamp, 0)
 
     def end(self) -> None:
-        """The last barrier has come."""
+        """Note that the last barrier has arrived."""
         if self._started_ms is not None:
             self._duration_ms = self._now_ms() - self._started_ms
             self._started_ms = None
@@ -206,7 +206,7 @@ class CheckpointBarrierHandler(Protocol):
         """The channel has ended (C23)."""
 
     def all_barriers_received_future(self, checkpoint_id: int) -> Future[None]:
-        """Ends when the last barrier of that checkpoint has come; fails if the checkpoint was aborted."""
+        """Completes when the last barrier of that checkpoint has arrived; fails if the checkpoint was aborted."""
 
     @property
     def latest_checkpoint_id(self) -> int:

@@ -88,7 +88,7 @@ class BarrierHandlerState(ABC):
 
 
 class WaitingForFirstBarrier(BarrierHandlerState):
-    """No barrier has come."""
+    """The state before the first barrier."""
 
     def barrier_received(
         self,
@@ -108,7 +108,7 @@ class WaitingForFirstBarrier(BarrierHandlerState):
 
 
 class CollectingBarriers(WaitingForFirstBarrier):
-    """At least one barrier has come, and its channel is blocked."""
+    """The state from the first barrier on; channels whose barrier has arrived are blocked."""
 
     def end_of_partition_received(
         self, controller: BarrierHandlerController, channel: InputChannelInfo, barrier: CheckpointBarrier
@@ -149,7 +149,7 @@ def _collect(
 
 
 class AlternatingWaitingForFirstBarrier(BarrierHandlerState):
-    """No barrier has come; some may be announced."""
+    """The state before the first barrier; some may be announced."""
 
     def announcement_received(
         self,
@@ -203,7 +203,7 @@ class AlternatingWaitingForFirstBarrier(BarrierHandlerState):
 
 
 class AlternatingCollectingBarriers(AlternatingWaitingForFirstBarrier):
-    """At least one barrier has come, and its channel is blocked."""
+    """The state from the first barrier on; channels whose barrier has arrived are blocked."""
 
     def end_of_partition_received(
         self, controller: BarrierHandlerController, channel: InputChannelInfo, barrier: CheckpointBarrier

@@ -41,7 +41,7 @@ from reference_impl.errors import WrongState
 from reference_impl.mailbox.timers import Timer, Timers, cancel
 
 Transition = Callable[[BarrierHandlerState], BarrierHandlerState]
-"""From one state to the next."""
+"""A function from one state to the next."""
 
 
 class SingleCheckpointBarrierHandler(MeasuredAlignment):
@@ -187,7 +187,7 @@ class SingleCheckpointBarrierHandler(MeasuredAlignment):
         return self._pending is not None
 
     def all_barriers_received_future(self, checkpoint_id: int) -> Future[None]:
-        """Ends when the last barrier of that checkpoint has come; fails if the checkpoint was aborted.
+        """Completes when the last barrier of that checkpoint has arrived; fails if the checkpoint was aborted.
 
         If all channels have ended, it has ended already: the task then takes snapshots by itself (C18).
         """

@@ -37,7 +37,7 @@ class CheckpointedChain(Protocol):
 
     @property
     def operator_ids(self) -> Sequence[str]:
-        """From head to tail."""
+        """The operators' ids from head to tail."""
 
     @property
     def is_task_deployed_as_finished(self) -> bool:
@@ -316,7 +316,7 @@ class SubtaskCheckpointCoordinator:
     def abort_checkpoint_on_barrier(
         self, checkpoint_id: int, cause: CheckpointException, *, operator_chain: CheckpointedChain
     ) -> None:
-        """Not all barriers will come: decline the checkpoint and send a cancellation marker downstream (C25)."""
+        """Decline the checkpoint, since not all barriers will come, and send a cancellation marker downstream (C25)."""
         self.last_checkpoint_id = max(self.last_checkpoint_id, checkpoint_id)
         self.aborted.forget_below(self.last_checkpoint_id)
         self._cancel_async_part(checkpoint_id)

@@ -61,7 +61,7 @@ class TaskStateSnapshot:
     """The state of all operators of one subtask."""
 
     operator_states: Mapping[str, OperatorSubtaskState] = field(default_factory=dict)
-    """By operator id."""
+    """The states by operator id."""
     is_task_deployed_as_finished: bool = False
     """The task had finished before the checkpoint that it was restored from, and did not run (C19)."""
     is_task_finished: bool = False

@@ -168,7 +168,7 @@ class KeyedFunctionRun:
         self._state.initialize(context)
 
     def open(self) -> None:
-        """From now on timers fire; restored ones that are overdue fire first (T15)."""
+        """Let timers fire from now on; restored ones that are overdue fire first (T15)."""
         service = self._timer_services.get_internal_timer_service(_USER_TIMERS, self)
         self._context = ProcessContext(
             key_context=self._key_context, timer_service=TimerService(service), broadcast=self._broadcast

@@ -25,7 +25,7 @@ class Transaction(Struct, frozen=True):
     handle: Any
     """Plain data by which the store identifies it, also in a later process."""
     began_ms: int
-    """By the sink's clock."""
+    """When it began, by the sink's clock."""
 
 
 class Transactions(Protocol):

@@ -290,7 +290,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return task
 
     def unfinished_tasks(self) -> list[asyncio.Task[Any]]:
-        """In the order of their creation."""
+        """The tasks that have not ended, in the order of their creation."""
         return [task for task in self._tasks if not task.done()]
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:

@@ -317,7 +317,7 @@ class Mailbox:
         self._wake()
 
     def interrupt(self, error: Exception) -> None:
-        """From now on raise `error` where a take would wait; mail wakes a take that is parked already (M9, M49).
+        """Make a take that would wait raise `error` from now on; mail wakes a take that is parked already (M9, M49).
 
         Any thread may call it. Answers to the interrupt of the task's thread, which ends a yield that would never
         return.

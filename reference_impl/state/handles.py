@@ -57,7 +57,7 @@ class KeyedStateHandle(Struct, frozen=True, kw_only=True):
     key_schema: Schema = ANY
     states: dict[str, StateMetaInfo]
     key_groups: dict[int, dict[str, list[Block]]]
-    """By key group, then by state name; empty key groups are left out."""
+    """The blocks by key group, then by state name, without empty key groups."""
 
     def intersection(self, key_group_range: KeyGroupRange) -> KeyedStateHandle | None:
         """The part for those key groups; None if there is none."""
@@ -123,7 +123,7 @@ class OperatorStatePartitions:
     key_schema: Schema | None = None
     """Schema of broadcast keys."""
     items: tuple[Item, ...] = ()
-    """In order."""
+    """The items in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

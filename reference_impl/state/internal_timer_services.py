@@ -133,7 +133,7 @@ class MailboxWatermarkProcessor:
 _SLICE = 64
 """This many timers are sorted between two chances for mail, which takes some tens of microseconds."""
 _Copies = dict[str, tuple[list[InternalTimer], list[InternalTimer]]]
-"""By service name: the event-time timers and the processing-time timers."""
+"""The event-time timers and the processing-time timers, by service name."""
 
 
 class InternalTimerServices:

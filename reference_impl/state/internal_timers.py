@@ -77,7 +77,7 @@ class TimerHeap:
         return len(self._timers)
 
     def __iter__(self) -> Iterator[InternalTimer]:
-        """In the order in which they were added."""
+        """The timers in the order in which they were added."""
         return iter(self._timers.values())
 
     def add(self, timer: InternalTimer) -> bool:
@@ -156,7 +156,7 @@ class TimersHandle(Struct, frozen=True, kw_only=True):
 
     key_group_range: KeyGroupRange
     services: dict[str, dict[int, KeyGroupTimers]]
-    """By service name, then by key group; without empty ones."""
+    """The timers by service name, then by key group, without empty ones."""
 
 
 MIN_WATERMARK = -(2**63)
@@ -259,7 +259,7 @@ class InternalTimerService:
         self._for_each(self._processing_time, consume)
 
     def _for_each(self, heap: TimerHeap, consume: Callable[[Any, int], None]) -> None:
-        """In order of registration; `consume` may register and delete timers. The last key stays selected."""
+        """Call `consume` in order of registration; it may register and delete timers. The last key stays selected."""
         for timer in list(heap):
             self._key_context.set_current_key(timer.key)
             consume(timer.namespace, timer.timestamp)

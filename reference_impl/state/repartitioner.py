@@ -139,5 +139,5 @@ def _of_mode(mode: Mode, written: _Written) -> _Written:
 
 
 def _reported(partitions: Sequence[OperatorStatePartitions]) -> list[OperatorStatePartitions]:
-    """Those that hold items."""
+    """The handles that hold items."""
     return [one for one in partitions if one.items]

@@ -108,17 +108,17 @@ class OperatorChain:
 
     @property
     def operators(self) -> list[StreamOperator | TwoInputStreamOperator]:
-        """From head to tail."""
+        """The operators from head to tail."""
         return [wrapper.operator for wrapper in self._wrappers]
 
     @property
     def operator_ids(self) -> list[str]:
-        """From head to tail."""
+        """Their ids from head to tail."""
         return [wrapper.operator_id for wrapper in self._wrappers]
 
     @property
     def timers(self) -> list[Timers]:
-        """From head to tail."""
+        """Their timers from head to tail."""
         return [wrapper.timers for wrapper in self._wrappers]
 
     @property
@@ -136,7 +136,7 @@ class OperatorChain:
         self.doors[0](element)
 
     def initialize_state_and_open_operators(self) -> None:
-        """From the tail, since an operator may emit when it is opened (A62, M46)."""
+        """Initialize and open from the tail on, since an operator may emit when it is opened (A62, M46)."""
         for wrapper in reversed(self._wrappers):
             wrapper.initialize_state_and_open()
 
@@ -145,7 +145,7 @@ class OperatorChain:
         self._wrappers[0].end_input(input_id)
 
     def finish_operators(self, mode: StopMode) -> None:
-        """From the head: what an operator emits at its end, the next processes before its own (M45, FLINK-14231)."""
+        """Finish from the head on: what one emits last, the next processes before it ends (M45, FLINK-14231)."""
         for wrapper in self._wrappers:
             wrapper.finish(mode)
 
@@ -163,7 +163,7 @@ class OperatorChain:
         _call_all(wrapper.close for wrapper in self._wrappers)
 
     def prepare_snapshot_pre_barrier(self, checkpoint_id: int) -> None:
-        """From the head: what is emitted here precedes the barrier in the whole chain (C3)."""
+        """Prepare from the head on: what is emitted here precedes the barrier in the whole chain (C3)."""
         for wrapper in self._wrappers:
             wrapper.prepare_snapshot_pre_barrier(checkpoint_id)
 

@@ -65,7 +65,7 @@ class DueTime:
         self.is_available = AVAILABLE
 
     def has_come(self, due_ms: int) -> bool:
-        """Whether `due_ms` has come; if not, a timer ends `is_available` at that time."""
+        """Whether `due_ms` has passed; if not, a timer completes `is_available` at that time."""
         wait_ms = due_ms - self._now_ns() // NS_PER_MS
         if wait_ms <= 0:
             return True

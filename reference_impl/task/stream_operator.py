@@ -235,7 +235,7 @@ class StreamOperatorWrapper:
             futures[self.operator_id] = self._state_handler.snapshot_state(self.operator, metadata, options)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Not called for a closed operator (C13)."""
+        """React to a complete checkpoint; not called for a closed operator (C13)."""
         if self.is_closed:
             return
         if can(self.operator, HearsOfComplete):

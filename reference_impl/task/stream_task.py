@@ -371,7 +371,7 @@ class StreamTask:
     def trigger_checkpoint_async(
         self, metadata: CheckpointMetaData, options: CheckpointOptions
     ) -> Future[bool]:
-        """As mail, urgent if unaligned: take the snapshot, or put barriers into channels that have not ended (V-c).
+        """Take the snapshot or put barriers into open channels, as mail that is urgent if unaligned (V-c).
 
         The future's result is whether the task takes part. A stop-with-savepoint first stops the sources (C17).
         """
@@ -438,7 +438,7 @@ class StreamTask:
             raise
 
     def abort_checkpoint_on_barrier(self, checkpoint_id: int, exception: CheckpointException) -> None:
-        """Not all barriers will come (C25)."""
+        """Abort a checkpoint of which not all barriers will come (C25)."""
         self._checkpoints.abort_on_barrier(checkpoint_id, exception)
 
     def notify_checkpoint_complete_async(self, checkpoint_id: int) -> Future[None]:

@@ -63,7 +63,7 @@ class SubtaskCheckpoints(Protocol):
     def abort_checkpoint_on_barrier(
         self, checkpoint_id: int, cause: CheckpointException, *, operator_chain: Any
     ) -> None:
-        """Not all barriers will come (C25)."""
+        """Abort a checkpoint of which not all barriers will come (C25)."""
 
     def wait_for_pending_checkpoints(self) -> None:
         """Return when no asynchronous part is running."""
@@ -162,7 +162,7 @@ class TaskCheckpoints:
         self._environment.decline_checkpoint(checkpoint_id, error)
 
     def abort_on_barrier(self, checkpoint_id: int, cause: CheckpointException) -> None:
-        """Not all barriers will come (C25); if the checkpoint is the stop-with-savepoint, the task fails (C17)."""
+        """Abort a checkpoint that lacks barriers for good (C25); a stop-with-savepoint fails the task (C17)."""
         self._require_no_sync_savepoint(checkpoint_id, cause)
         self._coordinator.abort_checkpoint_on_barrier(checkpoint_id, cause, operator_chain=self._chain)
 

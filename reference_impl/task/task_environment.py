@@ -79,7 +79,7 @@ class LocalRecordWriter:
         self._on_event = on_event
 
     def broadcast_event(self, event: ChannelEvent, *, is_priority: bool = False) -> None:
-        """Nothing is in flight that a priority event could overtake."""
+        """Send an event; nothing is in flight that a priority event could overtake."""
         del is_priority
         self._on_event(event)
 

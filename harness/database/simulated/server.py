@@ -89,7 +89,7 @@ class SimulatedServer:
     packet_bytes_max: int | None = None
     """Global max_allowed_packet, copied by each new session. None: no limit."""
     sessions_max: int | None = None
-    """With this many client sessions open, another is refused with 1040; root's are not counted."""
+    """The limit of open client sessions: one more is refused with 1040; root's sessions do not count."""
     is_offline = False
     """Refuses new sessions with 3032, except root's."""
     slow_ms = 0

@@ -93,7 +93,7 @@ class Fault(Part):
     of_sources: ClassVar[tuple[str, ...]] = ()
     """The kinds of a job's source that it can act on; empty: it does not act on the source."""
     loses_commits: ClassVar[bool] = False
-    """Whether the database may forget what it has acknowledged, and the loss is the database's and nobody else's."""
+    """Whether the database may lose commits that it has acknowledged; such a loss is not the operator's."""
     acts_alone: ClassVar[bool] = False
     """Whether a second fault with this property has nothing left to act on at the same moment."""
     attempts_own: ClassVar[bool] = False

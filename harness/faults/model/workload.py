@@ -122,13 +122,13 @@ class ShapingFault(WorkloadFault):
 
 
 Shows = Callable[[Acted, Sequence[Line]], Line | None]
-"""The line that shows what came of an act; None: nothing did."""
+"""Finds the line that shows the effect of an act; None: it had none."""
 _IDS_MAX = 5
 """So many records are named."""
 
 
 def find_calls(fault: Fault, lines: Sequence[Line], shows: Shows) -> RecordedFault | None:
-    """From its first act to the last thing that came of one."""
+    """The span from the fault's first act to the last effect of one."""
     done = acts(fault.id, lines)
     if not done:
         return None

@@ -17,7 +17,7 @@ from harness.faults.parts.values import Duration
 
 
 def _ratio(value: object) -> object:
-    """`1.2` as it is; a text or a boolean is refused."""
+    """The number, such as `1.2`; a text or a boolean is refused."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
         context = {"say": f"{value!r} is not a number of calls", "hint": "write a number: 1 or 1.2"}
         raise PydanticCustomError("written", "{say}", context)

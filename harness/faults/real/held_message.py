@@ -35,15 +35,15 @@ class HeldMessage:
     said: str
     """The request, in words: `COMMIT`, `UPDATE offsets`."""
     counted: str
-    """Of which table the COMMITs or writes were counted: `of enriched`."""
+    """The table whose COMMITs or writes are counted, as `of enriched`; empty: all."""
     held_us: int
     rows_modified: int | None = None
-    """Of a COMMIT: how many rows its transaction has changed; None: it is a write that commits itself."""
+    """The rows that the transaction of a COMMIT has changed; None: the message is a write in autocommit."""
     is_over: bool = False
 
     @property
     def name(self) -> str:
-        """In words: `before COMMIT 3 of enriched`, `after UPDATE offsets (message 7)`."""
+        """The moment in words: `before COMMIT 3 of enriched`, `after UPDATE offsets (message 7)`."""
         moment, nth = f"{self.when.moment} {self.said}", self.when.nth
         match self.when.counts:
             case "commit":

@@ -153,7 +153,7 @@ class _Holding:
         )
 
     def _counted(self, event: ProxyEvidence) -> str:
-        """Of which table the messages were counted, in words."""
+        """The table whose messages were counted, in words."""
         if self.table == "*":
             return "of any table"
         names = (name.rpartition(".")[2] for name in str(event.more.get("tables", "")).split(","))

@@ -67,7 +67,7 @@ class JobProcesses(Protocol):
         """Says that the next exit of `start` is the doing of `fault`, which does not send the signal itself."""
 
     def start_beside(self, *, fault: str) -> AbstractContextManager[LiveStart]:
-        """A further start beside the newest one, which stands still as long as the block lasts.
+        """Freeze the newest start and start the job once more beside it; the freeze lasts as long as the block.
 
         It becomes the newest; the older one is not restarted.
         """

@@ -24,7 +24,7 @@ class LostRows:
 
     table: str
     rows: Sequence[Mapping[str, Any]]
-    """By column."""
+    """Each row by column."""
 
 
 class PairControl(Protocol):
@@ -50,7 +50,7 @@ class PairControl(Protocol):
         """How many bytes of the primary's log the replica has not executed; whole files in between count 0."""
 
     def promote(self) -> None:
-        """The replica becomes a primary of its own: it follows nobody, and takes writes."""
+        """Make the replica a primary: it stops replicating, and takes writes."""
 
     def move_links(self, *, cut: bool) -> None:
         """All links lead to the replica from now on; `cut`: live connections end, otherwise they stay."""
@@ -59,7 +59,7 @@ class PairControl(Protocol):
         """Ends all sessions of the run on the old primary; returns how many. `read_only`: it takes no more writes."""
 
     def answering(self) -> int | None:
-        """The server id of whoever answers behind the links now; None: nobody does."""
+        """The id of the server that answers behind the links now; None: no server answers."""
 
     def only_on(self, role: ServerRole, database: str, table: str) -> Sequence[Mapping[str, Any]]:
         """The rows of `table` that this server has and the other one has not, by column; empty: there is no table."""

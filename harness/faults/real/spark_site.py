@@ -34,7 +34,7 @@ class LiveExecutor:
     supervisor: ProcessIdentity | None
     """The process of the cluster that has started it and would end it; None: it is not ours."""
     workers: Mapping[int, ProcessIdentity]
-    """By subtask, the Python worker that runs its newest attempt."""
+    """The Python worker that runs a subtask's newest attempt, by subtask."""
 
 
 class SparkProcesses(Protocol):

@@ -23,7 +23,7 @@ _NOTED: Final[Mapping[str, str]] = {
     "process": "the operating system",
     "job": "the operating system",
 }
-"""Whom a fault asked for what it noted, by what it acts on; of any other it is its own word."""
+"""The source of a fault's notes, by what the fault acts on; for every other fault, the fault itself."""
 _OWN: Final = Acted | Measured | Dies | Stops
 """The notes that a fault makes about itself inside an attempt."""
 
@@ -74,7 +74,7 @@ def _writer(line: Line) -> str:
 
 
 def _needed(holds_without: Callable[[Collection[str]], bool], names: Sequence[str]) -> tuple[str, ...]:
-    """Those without whom nothing is shown; where one is needed and not enough, also those who make it enough."""
+    """The witnesses without which the evidence fails; if one is needed and not enough, also those that complete it."""
     needed = [name for name in names if not holds_without({name})]
     if len(needed) == 1:
         others = [name for name in names if name not in needed]

@@ -83,7 +83,7 @@ class SimulatedRun(Protocol):
     server: SimulatedServer
     links: dict[str, SimulatedLink]
     direct: SimulatedLink
-    """To the database past the proxy."""
+    """The link to the database that bypasses the proxy."""
     tape: Tape
     draw: Draw
     files: list[MemoryFiles]

@@ -18,6 +18,7 @@ from harness.history.event import (
     End,
     Event,
     FaultEvent,
+    Kill,
     OfAttempt,
     Owm,
     Row,
@@ -27,7 +28,7 @@ from harness.history.event import (
 )
 from harness.history.journal import Journal
 from harness.history.merge import Leftovers, history_text, merge, read_leftovers
-from harness.history.notes import Armed, CommitBegun, Deciding, Line, LostConnection
+from harness.history.notes import Armed, CommitBegun, Deciding, Dies, Line, LostConnection
 from harness.history.read import open_text
 from harness.history.recorder import Recorder, attempt_file, encode_line
 from harness.history.tests.lines import line
@@ -141,6 +142,31 @@ def test_a_decision_is_a_done_where_the_database_knows_it() -> None:
 @pytest.mark.parametrize("completed", [set(), {2, 4}], ids=["nothing", "others"])
 def test_a_decision_that_did_not_reach_the_database_is_none(completed: set[int]) -> None:
     assert merged([DECIDING], completed=completed) == []
+
+
+def test_the_kill_of_an_attempt_that_ended_itself_precedes_its_successor_however_late_the_harness_looks() -> (
+    None
+):
+    dies = Dies(t=20, s=1, a=1, fault="kill", phase="snap.end", hit=1, how="sigkill")
+    events = merged(
+        [line(End, 10), dies, line(Start, 30, a=2), line(Kill, 40, a=1, by="kill"), line(Close, 50, a=2)]
+    )
+
+    assert [(type(one), one.t) for one in events] == [
+        (End, 0),
+        (Kill, 10),
+        (Start, 20),
+        (Close, 40),
+    ]
+
+
+def test_a_kill_keeps_its_time_where_the_attempt_did_not_announce_it_or_has_no_successor_yet() -> None:
+    zombie: list[Line] = [line(End, 10), line(Start, 30, a=2), line(Kill, 40, a=1)]
+    dies = Dies(t=20, s=1, a=1, fault="kill", phase="snap.end", hit=1, how="sigkill")
+    in_time: list[Line] = [line(End, 10), dies, line(Kill, 30, a=1), line(Start, 40, a=2)]
+
+    assert [type(one) for one in merged(zombie)] == [End, Start, Kill]
+    assert [(type(one), one.t) for one in merged(in_time)] == [(End, 0), (Kill, 20), (Start, 30)]
 
 
 def test_faults_stand_at_their_time_and_effects_last_in_the_databases_order() -> None:

@@ -261,6 +261,6 @@ class _JobFaultActing(FaultActivation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Moment:
-    """The moment of a fault has come."""
+    """What a fault sees when its moment has come."""
 
     held: HeldMessage | None = None

@@ -58,16 +58,16 @@ class JobRun:
     exits: list[JobExitSeen] = field(default_factory=list)
     readings: list[TableReading] = field(default_factory=list)
     table_statement: str = ""
-    """Of a calm run: see `JobRunParts.table_statement`."""
+    """`JobRunParts.table_statement`, of a calm run only."""
     notes: list[str] = field(default_factory=list)
     """What limits the meaning of a pass, a sentence each."""
     began_us: int = 0
     """When it was started first."""
     ended_us: int = 0
     has_driver: bool = False
-    """Of a calm run: whether a driver of Spark was among its processes."""
+    """Whether a driver of Spark was among the processes of a calm run."""
     has_executors: bool = False
-    """Of a calm run: whether executors of Spark were, beside the driver."""
+    """Whether executors of Spark were among them, beside the driver."""
     seen: TableWatch = field(init=False)
     recording: JobRecording = field(init=False)
     starts: JobStarts = field(init=False)
@@ -357,7 +357,7 @@ class JobRun:
             self._restart_us = None
 
     def _look_for_spark(self) -> None:
-        """In a calm run: what there is of Spark decides which scenarios can be met."""
+        """Note, in a calm run, which processes of Spark there are: they decide which scenarios can be run."""
         newest = self.starts.newest()
         is_known = self.has_executors or self.parts.order.job.job.engine == "plain"
         if self.parts.pace is not None or newest is None or is_known:

@@ -26,11 +26,11 @@ class Pace:
     """How fast the job is without faults, in microseconds."""
 
     first_row_us: int
-    """From its start to its first row."""
+    """The time from its start to its first row."""
     gap_us: int
     """The longest time between two transactions."""
     took_us: int
-    """From its start to its end."""
+    """The time from its start to its end."""
 
     @property
     def quiet_us(self) -> int:

@@ -296,7 +296,7 @@ def _row(name: str, record: SourceRecord, told: object, columns: Sequence[str]) 
 
 _INBOX: Final = "inbox"
 _TLS_IS_OFF: Final = "usessl=false"
-"""Of the URL that the job is given for JDBC, which a job may print."""
+"""A part of the JDBC URL that the job gets; a job may print it."""
 
 
 def calm_of(run: JobRun) -> CalmRun:
@@ -372,7 +372,9 @@ def _elsewhere(run: JobRun) -> str:
 def _does_not_work(run: JobRun, why: str) -> WorldError:
     words = run.starts.last_words()
     said, hint = words.lower().replace(_TLS_IS_OFF, ""), ""
-    if "ssl" in said or "tls" in said:
+    if run.seen.row_times:
+        hint = "; if it is only slow here, give it more time: --set budget=5m"
+    elif "ssl" in said or "tls" in said:
         hint = "; the proxy has to read MySQL's packets, so TLS must be off in the job"
     if "eoferror" in said or "stdin" in said:
         hint = "; it asked for input, and there is no terminal: tell it by `env` in the job file"

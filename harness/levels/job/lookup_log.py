@@ -41,7 +41,7 @@ class SeenLookup:
     """One lookup of one key."""
 
     t_us: int
-    """By the machine's monotonic clock."""
+    """Microseconds of the machine's monotonic clock."""
     key: Any
     """None: the statement names none of the keys."""
     session: int

@@ -60,7 +60,7 @@ class JobExitSeen:
     lived_s: float
 
     def fields(self) -> dict[str, int | str]:
-        """As fields of an `exit` event."""
+        """The fields of an `exit` event."""
         told: dict[str, int | str] = {"start": self.start}
         told |= {"code": self.code} if self.code >= 0 else {"signal": -self.code}
         return told if self.by is None else {**told, "by": self.by}
@@ -118,7 +118,7 @@ class JobStarts:
     """See `JobProcesses`."""
     _started: list[_Started] = field(default_factory=list)
     _start_of_pid: dict[int, int] = field(default_factory=dict)
-    """Of the processes that were asked for so far, some of which have ended since."""
+    """The start to which each process belongs that was asked about; some have ended since."""
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     @property
@@ -264,7 +264,7 @@ class JobStarts:
         return list(dict.fromkeys([*mains, *marked_processes(f"{MARK}={self.run_id}")]))
 
     def orphans(self) -> list[ProcessIdentity]:
-        """Those whose start has ended."""
+        """The processes whose start has ended."""
         with self._lock:
             over = {one.number for one in self._started if not one.child.alive}
         return [who for who in self.everyone() if self._start_of(who) in over]

@@ -97,7 +97,7 @@ class JobRecording:
         self.note("fault", f=fault, phase="begin", can=["exit"])
 
     def ends(self, fault: str) -> None:
-        """A fault has healed; its evidence is told later."""
+        """Record that a fault has healed; its evidence follows later."""
         place = self.where()
         with self._lock:
             noted = self._add("fault", place, {"f": fault, "phase": "end"})

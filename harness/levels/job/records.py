@@ -42,7 +42,7 @@ class JobInput:
     """All that a run offers."""
 
     records: Sequence[SourceRecord]
-    """In the order in which they are offered."""
+    """The records in the order in which they are offered."""
     keys: Sequence[Any]
     """The keys that have a row to look up, if the lookups are not the user's own."""
 

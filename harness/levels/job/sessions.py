@@ -99,7 +99,7 @@ class SessionsFollowed:
     read_of_log: Callable[[], LogPosition]
     """How far the log has been read."""
     messages: Callable[[], Sequence[Message]]
-    """Those that the proxy has noted so far."""
+    """The messages that the proxy has noted so far."""
     outlived: ProcessIdentity | None = None
     """The first process that was ended since it had outlived its start for too long."""
     _orphans_us: int | None = None

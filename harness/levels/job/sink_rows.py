@@ -26,7 +26,7 @@ class SinkRow:
     """One row of the table."""
 
     id: Any
-    """As a history tells it: an int, a text, null, or a list with one for each id column."""
+    """The id as in a history: an int, a text, null, or a list with one of these for each id column."""
     j: int | None
     v: tuple[Any, ...]
 
@@ -41,7 +41,7 @@ class SinkRow:
         return id_text(self.id)
 
     def told(self) -> dict[str, Any]:
-        """As fields of an event."""
+        """The fields of an event."""
         return {"id": self.id, **({} if self.j is None else {"j": self.j}), "v": list(self.v)}
 
 

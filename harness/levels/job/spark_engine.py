@@ -48,12 +48,12 @@ class SparkEnd:
     files: Collection[str] = ()
     topic: str = ""
     offsets: Mapping[int, int] = field(default_factory=dict)
-    """By partition."""
+    """The offset of each partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkCheckpoint:
-    """The checkpoint of one streaming query, as it is on disk whenever it is asked."""
+    """The checkpoint of one streaming query; each method reads the disk again."""
 
     folder: Path
 

@@ -47,7 +47,7 @@ class CrashPoint:
 
     @property
     def name(self) -> str:
-        """In words: `12 before COMMIT`."""
+        """The point in words: `12 before COMMIT`."""
         return f"{self.place} {self.moment} {self.message}"
 
 

@@ -54,17 +54,17 @@ class Message:
     """The statement's first word; empty: the command has none."""
     table: str
     reply: str = ""
-    """Of an answer: `ok`, `error` or `result`."""
+    """What an answer is: `ok`, `error` or `result`."""
     code: int = 0
-    """Of an answer that is an error: its number."""
+    """The number of the error that an answer is; 0: it is none."""
     commits: bool = False
     """Whether it is a COMMIT, or a write that the server commits by itself."""
     tables: tuple[str, ...] = ()
-    """Those that it changes, or of a COMMIT those that its transaction has changed; `?`: some that it does not tell."""
+    """The tables that it changes, or for a COMMIT those that its transaction has changed; `?`: unknown ones."""
 
     @property
     def name(self) -> str:
-        """In words: `COMMIT`, `UPDATE offsets`, `HANDSHAKE`."""
+        """The message in words: `COMMIT`, `UPDATE offsets`, `HANDSHAKE`."""
         return f"{(self.statement or self.command).upper()} {self.table}".strip()
 
     @property

@@ -21,7 +21,7 @@ from harness.system.errors import CannotHere
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Lack:
     need: str
-    """In a word or two, as a count of several scenarios has it: `2 need Kafka`."""
+    """What is needed, in a word or two, for a count of several scenarios: `2 need Kafka`."""
     say: str
     fix: str = "choose another scenario"
 

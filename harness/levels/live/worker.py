@@ -59,7 +59,7 @@ def main() -> int:
 
 
 def _say(subtask: int, words: str) -> None:
-    """Writes the last words, further lines indented: what is written later is none of them."""
+    """Write the last words; their further lines are indented, so that later output is not taken for them."""
     sys.stderr.write(f"subtask {subtask}: {indent(words, '  ').lstrip(' ')}\n")
 
 

@@ -36,7 +36,7 @@ from harness.system.errors import HarnessError
 
 _LEVEL: Final = "sim"
 _LIMIT: Final = 1_000_000
-"""Of the hub that times the canaries, in ms and in steps; no actor runs there."""
+"""The limit of the hub that times the canaries, in ms and in steps; no actor runs there."""
 _WORLD: Final = WorldDescription(kind="simulated", why="a canary", server="", proxy="", ready_s=0.0)
 _SEEDS: Final = (7, 8)
 """What a coordinator notes."""
@@ -44,7 +44,7 @@ _SEEDS: Final = (7, 8)
 
 @cache
 def refuse_blind_simulation() -> None:
-    """Once in each process.
+    """Judge the canaries, once in each process, and refuse to go on if one is not convicted.
 
     Raises HarnessError if level sim overlooks a canary, invents evidence or does not follow the seed.
     """

@@ -86,7 +86,7 @@ class _Acting:
             self._tell_end()
 
     def told(self) -> None:
-        """Nothing: `_tell_end` records the end."""
+        """Does nothing: `_tell_end` records the end."""
 
     def close(self) -> None:
         if self.settles is not None:
@@ -298,7 +298,7 @@ class WorkloadFaults:
             self._last_ms[subtask] = self._run.hub.now_ms
 
     def _tell(self, name: str) -> None:
-        """Record the begin and the end of the fault, each as soon as it is known."""
+        """Record when the fault begins and ends, each as soon as it is known."""
         stand = self._of_calls.get(name) or self._shaped[name]
         told, tape = self._told[name], self._run.tape
         claims = self._claims[name]

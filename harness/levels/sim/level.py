@@ -234,7 +234,7 @@ _CHILD_S: Final = 120.0
 def ask_in_child(
     questions: Questions, *, rows: Sequence[list[Any]], row_bytes: int
 ) -> Sequence[Mapping[str, Any]]:
-    """As `ask_simulated`, in a process of its own."""
+    """Call `ask_simulated` in a process of its own."""
     ask = partial(ask_simulated, questions, rows=rows, row_bytes=row_bytes)
     return in_child(ask, what=f"--sut {questions.sut}, called alone without any fault,", limit_s=_CHILD_S)
 

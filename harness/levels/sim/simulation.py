@@ -58,7 +58,7 @@ _STEPS_MAX: Final = 4_000_000
 _QUIET_US: Final = 10_000_000
 """A run whose budget is over counts as stuck if nothing was recorded for so long."""
 _RESTART_MS: Final = (700, 1_200)
-"""From the end of an attempt to the start of the next one: as long as a Python process takes to start."""
+"""The time from the end of an attempt to the start of the next one: what a Python process takes to start."""
 _ASK_AGAIN_MS: Final = 20
 """Time until the coordinator polls again after a failed poll."""
 _LOOKS_EVERY_S: Final = 2.0

@@ -53,7 +53,7 @@ class ShareOfBatch(msgspec.Struct, frozen=True, kw_only=True):
     begin: int
     end: int
     length: int
-    """Of the subtask's whole source."""
+    """The length of the subtask's whole source."""
     number: int
     """The number of the first attempt; each further try has the next one."""
     origin_ms: int
@@ -137,7 +137,7 @@ def _fatal(folder: Path, *, subtask: int, attempt: int) -> str | None:
 
 
 class BatchProgress:
-    """How far the batch has come. Mutable."""
+    """The progress of a batch. Mutable."""
 
     def __init__(self, share: ShareOfBatch, *, first: int | None = None) -> None:
         """`first`: the record to wait for if none was restored."""
@@ -147,7 +147,7 @@ class BatchProgress:
         """The first record in the operator, which must be resolved before the barrier; None: nothing is waited for."""
 
     def resolved(self, id: int) -> None:
-        """Nothing more will leave of record `id`."""
+        """Note that record `id` has emitted all its results."""
         if id == self.waits_for:
             self.waits_for = None
 
@@ -265,7 +265,7 @@ class _BatchCoordination(AtomicCoordination):
             self._cut()
 
     def drained(self) -> None:
-        """Nothing: the driver says so, when it has committed."""
+        """Does nothing: the driver records it, when it has committed."""
 
 
 class _HandedOver:

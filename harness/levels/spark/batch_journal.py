@@ -108,7 +108,7 @@ class BatchJournal:
         return attempt in self._earlier.closed[subtask]
 
     def takes(self, parts: Sequence[PartOfEpoch]) -> None:
-        """From here on this process acts for these attempts."""
+        """Note that from here on this process acts for these attempts."""
         for part in parts:
             self._note(part, InProcess(pid=self._process.pid, started=self._process.started))
         self._present = (parts[0].subtask, parts[0].attempt)

@@ -256,7 +256,7 @@ class _Span(NamedTuple):
     fit: bool
     """Whether `n` rises, `t` does not fall, and each row is one that shares take."""
     subtasks: list[int]
-    """Those that have rows of their own."""
+    """The subtasks that have rows of their own."""
 
     def then(self, later: _Span) -> _Span:
         """Both together, the later one directly behind this one."""

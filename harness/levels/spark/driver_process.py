@@ -292,7 +292,7 @@ class DriverExecution:
         return LiveDriver(number=self._starts, processes=[main, machine])
 
     def executors(self) -> Sequence[LiveExecutor]:
-        """In local mode the driver's virtual machine."""
+        """The executors; in local mode the driver's virtual machine."""
         machine = self.executor()
         if machine is None:
             return []

@@ -197,7 +197,7 @@ def open_executors(
 
 
 def _settings(master: str, folder: Path, modules_in: Sequence[Path]) -> dict[str, str]:
-    """Those of a session for work, which starts nothing that has to be watched."""
+    """The settings of a session for work, which starts nothing that must be watched."""
     found = {
         "spark.python.daemon.module": "pyspark.daemon",
         "spark.task.maxFailures": str(_FAILURES_MAX),

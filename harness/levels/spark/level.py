@@ -77,7 +77,7 @@ class _Runners:
             return self._found[is_here]
 
     def _cluster(self, order: Order) -> LevelRunner:
-        """Of the first order; all orders of a campaign have the same."""
+        """The cluster of the first order; all orders of a campaign have the same."""
         from harness.levels.spark.cluster_run import open_cluster_runner  # noqa: PLC0415
 
         opening = self._opening
@@ -153,7 +153,7 @@ def refuse_of_runner(order: Order) -> None:
 
 
 def lacks_of_mutant(mutant: str | None, runner: Runner) -> Iterator[str]:
-    """In what `mutant` is wrong that `runner` has not; nothing: it can show."""
+    """What `mutant` breaks and `runner` does not have, in words; nothing: it can show."""
     if mutant is None or runner == "continuous":
         return
     defect = find_defect(mutant)

@@ -73,7 +73,7 @@ class PositionsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(1)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Nothing: where the sources end is known from the plan."""
+        """Does nothing: the plan says where the sources end."""
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         epoch = self._ranges.last_epoch

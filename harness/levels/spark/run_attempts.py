@@ -62,7 +62,7 @@ class RunAttempts:
         return who if who is not None and who.pid not in besides and is_alive(who) else None
 
     def close(self) -> None:
-        """From now on attempts that begin refuse themselves."""
+        """Make attempts that begin from now on refuse to run."""
         (self._folder / _CLOSED).touch()
 
     def running(self) -> list[ProcessIdentity]:

@@ -62,7 +62,7 @@ class OrdersOfState(msgspec.Struct, frozen=True, kw_only=True):
     generation: int
     last_epoch: int
     lengths: list[int]
-    """Of the subtasks' sources."""
+    """The lengths of the subtasks' sources."""
     origins: list[int]
     driver: ProcessIdentity
 
@@ -109,7 +109,7 @@ class StatefulBatches(Batches):
         self.commit(epoch, frame.collect(), self.ranges.of(epoch))
 
     def committed(self, epoch: int, parts: Sequence[PartOfEpoch]) -> None:
-        """Nothing: the epoch is complete when Spark has logged it, which the next batch shows."""
+        """Does nothing: the epoch is complete when Spark has logged it, which the next batch shows."""
 
 
 class OperatorInState(StatefulProcessor):
@@ -149,7 +149,7 @@ class OperatorInState(StatefulProcessor):
         yield Row(subtask=subtask, part=msgspec.json.encode(part))
 
     def close(self) -> None:
-        """Nothing is held between batches."""
+        """Does nothing: no connection is held between batches."""
 
 
 def _share_of(

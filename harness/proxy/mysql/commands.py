@@ -14,9 +14,9 @@ from typing import Final
 import msgspec
 
 HANDSHAKE: Final = -1
-"""Not a command: the server's greeting and the client's login."""
+"""The server's greeting and the client's login; not a command of the protocol."""
 UNASKED: Final = -2
-"""Not a command: what the server sends without a request before it hangs up."""
+"""What the server sends without a request before it hangs up; not a command of the protocol."""
 QUIT: Final = 0x01
 QUERY: Final = 0x03
 PING: Final = 0x0E

@@ -96,7 +96,7 @@ class MySqlConversation:
             self.replies.let_go()
 
     def caught_up(self) -> None:
-        """See `GatedConversation`: send our errors whose turn has come, as all parsed replies have been handled."""
+        """See `GatedConversation`: all parsed replies are handled, so send our errors that are due."""
         waiting = self._dialogue.session.open
         while waiting and waiting[0].answer and self._dialogue.replies.at_boundary:
             exchange = waiting.popleft()

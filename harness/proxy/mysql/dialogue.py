@@ -135,7 +135,7 @@ class SessionMemory:
         return self.status & (_IN_TRANSACTION | _AUTOCOMMIT) == _AUTOCOMMIT
 
     def sends(self, exchange: CommandExchange) -> None:
-        """Note which tables a statement may change, before it is open; a COMMIT ends the transaction it is told of."""
+        """Note which tables a statement may change, before it is open; a COMMIT ends the transaction."""
         text = exchange.text
         if text[:1] in _READS and text[1:2] not in _STARTS:
             return

@@ -658,7 +658,7 @@ class PacketGate:
         self._table.wire.eased()
 
     def _complete(self, action: Action) -> None:
-        """Everything that the action takes or holds of this message has come."""
+        """Note that all bytes that the action takes or holds of this message have arrived."""
         action.done = True
         goes_on = action.exchange.command == HANDSHAKE and action.takes and action.whole
         if not goes_on:

@@ -29,7 +29,7 @@ ERRORS: Final = {
 ENDING: Final = frozenset({1040, 1053})
 """After these errors a server hangs up."""
 ROLLS_BACK: Final = frozenset({1213})
-"""With these errors a server rolls the whole transaction back."""
+"""The errors with which a server rolls the whole transaction back."""
 
 
 def error_packet(code: int, *, sequence: int, greeted: bool = True) -> bytes:

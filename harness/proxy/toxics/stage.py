@@ -38,16 +38,16 @@ class Stream(StrEnum):
     """The direction that a toxic acts on, in Toxiproxy's words."""
 
     UPSTREAM = "upstream"
-    """From the client to the server."""
+    """The direction from the client to the server."""
     DOWNSTREAM = "downstream"
-    """From the server to the client."""
+    """The direction from the server to the client."""
 
 
 class Receiver(Protocol):
     """The next element of the chain: a stage, or the socket at the end."""
 
     def data(self, chunk: bytes) -> None:
-        """At least one byte."""
+        """The bytes of the chunk, at least one."""
 
     def eof(self) -> None:
         """The source sent its FIN; the other direction may go on."""

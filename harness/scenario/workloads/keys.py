@@ -46,7 +46,7 @@ def _wide(index: int) -> int:
 
 
 def _composite(index: int) -> tuple[str, int]:
-    """In a group of four keys two are equal when their parts are joined, and two differ only in the sign."""
+    """Composite keys; of each four, two are equal when their parts are joined, and two differ only in the sign."""
     group, place = divmod(index, 4)
     return ((f"{group}/", 11), (f"{group}/1", 1), (f"{group}/", 1), (f"{group}/", -11))[place]
 

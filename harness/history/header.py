@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 from msgspec import UNSET, Meta
 
@@ -17,9 +17,6 @@ from harness.history.event import AtLeast0, AtLeast1, Res
 from harness.history.fields import fields_of
 from harness.history.values import shown
 from harness.history.verdict import INVARIANTS, NOT_ON_A_HISTORY
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 VERSION = 1
 """The version of the format."""
@@ -328,8 +325,10 @@ def object_schema(kind: type) -> dict[str, Any]:
     return {"type": "object", **named, "properties": properties, "additionalProperties": False}
 
 
-def header_json(header: DataclassInstance) -> dict[str, Any]:
-    """The object of a header of either view; fields equal to their defaults are left out."""
+def header_json(header: object) -> dict[str, Any]:
+    """The object of a header of either view, or of a part of one; fields equal to their defaults are left out."""
+    assert is_dataclass(header)
+    assert not isinstance(header, type)
     known = fields_of(type(header))
     given: dict[str, Any] = {}
     for item in fields(header):

@@ -156,7 +156,7 @@ class SessionsFollowed:
             self._asked_us = now_us
             self._note_boundary(session=self.database.sessions())
         file = self.read_of_log().file
-        if file != self._file:  # the server was restarted, and counts its sessions anew
+        if file != self._file:
             self._file = file
             if not self.sessions.has(file):
                 self._note_boundary(session=0)
@@ -193,6 +193,9 @@ class SessionsFollowed:
         self._read = len(messages)
 
     def _note_boundary(self, *, session: int | None) -> None:
-        living = self.starts.living
+        living, at = self.starts.living, self.end_of_log()
         start = living[0] if living and self._is_alone() else None
-        self.sessions.pass_to(start, session=session, at=self.end_of_log())
+        if not self.sessions.has(at.file):
+            # The server was restarted: it counts its sessions anew, and may have opened and served some by now.
+            session, at = 0, LogPosition(file=at.file, offset=0)
+        self.sessions.pass_to(start, session=session, at=at)

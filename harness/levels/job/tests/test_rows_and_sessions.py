@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -16,9 +17,14 @@ from harness.levels.job.finished import EndSignals, how_finished
 from harness.levels.job.job_file import Job, JobFile, SinkTable
 from harness.levels.job.recording import JobRecording, events_of
 from harness.levels.job.records import JobInput, SourceRecord
-from harness.levels.job.sessions import JobSessions
+from harness.levels.job.sessions import JobSessions, SessionsFollowed
 from harness.levels.job.sink_rows import SinkColumns, SinkReplay, is_of_table
 from harness.levels.job.spark_engine import SparkEnd
+
+if TYPE_CHECKING:
+    from harness.levels.job.job_database import JobDatabase
+    from harness.levels.job.processes import JobStarts
+    from harness.world.world import World
 
 TYPES = {"id": "bigint", "name": "varchar", "f": "float", "d": "decimal", "n": "int"}
 
@@ -144,6 +150,26 @@ def test_a_restarted_server_counts_its_sessions_anew() -> None:
     sessions.pass_to(1, session=0, at=_at(4, "log.2"))
     assert sessions.start_of(3, _at(90, "log.2")) == 1
     assert sessions.start_of(3, _at(190)) is None
+
+
+def test_a_session_that_a_restarted_server_opened_before_anybody_looked_is_of_the_start_that_lives() -> None:
+    sessions, log = JobSessions(), [_at(200)]
+    sessions.pass_to(1, session=5, at=_at(100))
+    followed = SessionsFollowed(
+        sessions=sessions,
+        database=cast("JobDatabase", SimpleNamespace(sessions=lambda: 6)),
+        starts=cast("JobStarts", SimpleNamespace(living=[2], frozen=[], orphans=list)),
+        world=cast("World", SimpleNamespace(proxy=SimpleNamespace(identify=lambda *, on: None))),
+        end_of_log=lambda: log[0],
+        read_of_log=lambda: log[0],
+        messages=tuple,
+    )
+    followed.note_exit(code=1)
+    log[0] = _at(500, "log.2")
+
+    followed.look()
+
+    assert sessions.start_of(6, _at(400, "log.2")) == 2
 
 
 # -------------------------------------------------------------------------------------------- finished

@@ -3,8 +3,7 @@
 Invariant: no event is invented. An event is in the history only if a file holds it, with three exceptions that
 the database proves: the `commit` of an epoch whose attempt died before it could record it, the `done` of a
 checkpoint whose decision was announced and stored but not recorded, and what was read after the run (`effect`, `row`,
-`read`). A torn last line is dropped, a missing line is reported. An event keeps its place in time but for a `kill` that
-the harness noticed late (decision 73).
+`read`). A torn last line is dropped, a missing one is reported, a `kill` that was noticed late is moved (decision 73).
 """
 
 from __future__ import annotations

@@ -54,9 +54,8 @@ class JobSessions:
         """
         with self._lock:
             self.is_unsure = session is None
-            if (
-                session is None
-            ):  # sessions seen so far were there before; the start of later ones is not known
+            if session is None:
+                # Sessions seen so far were there before; the start of later ones is not known.
                 passed = (one.session for one in self._boundaries if one.at.file == at.file)
                 session, start = max(passed, default=0), None
             self._boundaries.append(_Boundary(at=at, session=session, start=start))
@@ -155,8 +154,7 @@ class SessionsFollowed:
         if self.sessions.is_unsure and now_us - self._asked_us >= _UNSURE_EVERY_US:
             self._asked_us = now_us
             self._note_boundary(session=self.database.sessions())
-        file = self.read_of_log().file
-        if file != self._file:
+        if (file := self.read_of_log().file) != self._file:
             self._file = file
             if not self.sessions.has(file):
                 self._note_boundary(session=0)

@@ -158,11 +158,8 @@ class FaultActivation:
         self._noted(Found, facts=facts)
 
     def _skip_events(self) -> None:
-        read = (
-            None
-            if self.fault.on_link is None
-            else self.outside.control.link_log(self.fault.on_link, self.after)
-        )
+        link = self.fault.on_link
+        read = None if link is None else self.outside.control.link_log(link, self.after)
         if read is not None:
             self.after, self._keeps_log = read.next, True
 

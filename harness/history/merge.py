@@ -16,8 +16,8 @@ from pathlib import Path
 
 import msgspec
 
-from harness.history.event import Commit, Done, Event, Kill, Start
-from harness.history.notes import CommitBegun, Deciding, Dies, Line, Made, Note
+from harness.history.event import AttemptEvent, Commit, Done, Event, Kill, Start
+from harness.history.notes import AttemptNote, CommitBegun, Deciding, Dies, Line, Made, Note
 from harness.history.recorder import decode_lines
 
 
@@ -129,7 +129,7 @@ def _settled(
 
 
 def _late_kills(lines: Sequence[Line]) -> Iterator[tuple[Dies, Kill]]:
-    """Each kill that follows the start of the attempt's successor, with the note in which the attempt announced it."""
+    """Each kill that follows the start of the attempt's successor, with the note that ends the attempt's own file."""
     dying: dict[tuple[int, int], Dies] = {}
     newest: dict[int, int] = {}
     for line in lines:
@@ -140,6 +140,8 @@ def _late_kills(lines: Sequence[Line]) -> Iterator[tuple[Dies, Kill]]:
                 dying[s, a] = line
             case Kill(s=s, a=a) if newest.get(s, a) > a and (s, a) in dying:
                 yield dying[s, a], line
+            case AttemptEvent(s=s, a=a) | AttemptNote(s=s, a=a):
+                dying.pop((s, a), None)  # it went on
 
 
 def history_text(header: Mapping[str, object], events: Sequence[Event]) -> bytes:

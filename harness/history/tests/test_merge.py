@@ -160,11 +160,20 @@ def test_the_kill_of_an_attempt_that_ended_itself_precedes_its_successor_however
     ]
 
 
-def test_a_kill_keeps_its_time_where_the_attempt_did_not_announce_it_or_has_no_successor_yet() -> None:
+def test_a_kill_keeps_its_time_where_the_attempt_did_not_announce_it_or_went_on_or_has_no_successor_yet() -> (
+    None
+):
+    later: list[Line] = [
+        Dies(t=10, s=1, a=1, fault="kill", phase="snap.end", hit=1, how="sigkill"),
+        line(End, 20),  # it went on after it had announced its end
+        line(Start, 30, a=2),
+        line(Kill, 40, a=1),
+    ]
     zombie: list[Line] = [line(End, 10), line(Start, 30, a=2), line(Kill, 40, a=1)]
     dies = Dies(t=20, s=1, a=1, fault="kill", phase="snap.end", hit=1, how="sigkill")
     in_time: list[Line] = [line(End, 10), dies, line(Kill, 30, a=1), line(Start, 40, a=2)]
 
+    assert [type(one) for one in merged(later)] == [End, Start, Kill]
     assert [type(one) for one in merged(zombie)] == [End, Start, Kill]
     assert [(type(one), one.t) for one in merged(in_time)] == [(End, 0), (Kill, 20), (Start, 30)]
 

@@ -21,6 +21,7 @@ from typing import BinaryIO
 
 from harness.history.text import parts_of
 from harness.system.errors import UsageError, WorldError
+from harness.system.whole_file import temporary_folder
 
 STDIN = "-"
 _STDIN_NAME = "<stdin>"
@@ -119,7 +120,7 @@ def _spooled(source: BinaryIO, name: str, kept: ExitStack) -> Path:
     chunk = _read(source, name, woken)
     form = next((suffix for magic, suffix in _FORMS if chunk.startswith(magic)), _PLAIN)
     try:
-        folder = Path(kept.enter_context(tempfile.TemporaryDirectory(prefix="floodmark-check-")))
+        folder = kept.enter_context(temporary_folder("floodmark-check-"))
         with (folder / f"spooled{form}").open("wb") as copy:
             while chunk:
                 copy.write(chunk)

@@ -12,9 +12,8 @@ import os
 import re
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -44,6 +43,7 @@ from harness.judge.explanation.text import anomaly_lines, closing_lines, events_
 from harness.system.clock import monotonic_us
 from harness.system.errors import Exit, HistoryError, UsageError, WorldError
 from harness.system.pool import open_processes
+from harness.system.whole_file import temporary_folder
 from harness.testing.judging import refuse_blind_judge
 
 if TYPE_CHECKING:
@@ -327,21 +327,16 @@ def _in_parquet(path: Path) -> Iterator[Path | None]:
     if path.suffix == ".parquet" or path.is_dir():
         yield path
         return
-    try:
-        kept = tempfile.TemporaryDirectory(prefix="floodmark-check-", dir=path.parent)
-    except OSError as error:
-        message = f"{path} cannot be rewritten for executors in {path.parent}: {error.strerror or error}"
-        fix = "make that folder writable, or convert it: python -m harness.history.convert"
-        raise WorldError(message, fix=fix) from error
-    with kept as folder:
-        parts = Path(folder) / "history"
+    with ExitStack() as kept:
         try:
+            parts = kept.enter_context(temporary_folder("floodmark-check-", parent=path.parent)) / "history"
             whole = not convert(path, parts)
         except HistoryError:
             whole = False
         except OSError as error:
             message = f"{path} cannot be rewritten for executors in {path.parent}: {error.strerror or error}"
-            raise WorldError(message, fix="free disk space there") from error
+            fix = "make that folder writable, free disk space there, or convert it: python -m harness.history.convert"
+            raise WorldError(message, fix=fix) from error
         yield parts if whole else None
 
 

@@ -95,5 +95,5 @@ def fresh_seed() -> int:
 
 
 def fresh_secret() -> str:
-    """A password for one world: hexadecimal, never drawn from a seed, because seeds are printed."""
+    """A password, or the name of a temporary file: hexadecimal, never drawn from a seed, because seeds are printed."""
     return secrets.token_hex(16)

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from harness.history.convert import convert
@@ -18,6 +17,7 @@ from harness.history.outside import OUTSIDE
 from harness.history.verdict import Anomaly, InvariantVerdict, Judgement
 from harness.judge.second_judge import Opinion, opinions, read_lines, verdict
 from harness.system.errors import UsageError, WorldError
+from harness.system.whole_file import temporary_folder
 
 _READ_ITSELF = (".jsonl", ".gz")
 """The forms that the second judge reads; the others are handed to it as text."""
@@ -72,8 +72,8 @@ def _lines(path: Path) -> list[dict[str, Any]]:
     if path.is_file() and path.suffix in _READ_ITSELF:
         return read_lines(path)
     try:
-        with TemporaryDirectory(prefix="floodmark-second-") as folder:
-            text = Path(folder) / "history.jsonl"
+        with temporary_folder("floodmark-second-") as folder:
+            text = folder / "history.jsonl"
             convert(path, text)
             return read_lines(text)
     except OSError as error:

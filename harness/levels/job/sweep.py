@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final, Literal
 
 from harness.engine.level import Opening, RunSite
@@ -19,6 +17,7 @@ from harness.levels.job.job_scenario import JobScenario
 from harness.levels.job.level import JobLevel
 from harness.levels.job.order import JobOrder
 from harness.levels.job.traffic import Message, requests_over
+from harness.system.whole_file import temporary_folder
 
 SWEPT: Final = "killed-at-message"
 """The shipped scenario that each run of a sweep is."""
@@ -101,8 +100,8 @@ def calm_points(order: JobOrder, *, world: str, proxy: str, offline: bool, annou
     with (
         open_worlds(world, proxy=proxy, offline=offline, announce=announce) as worlds,
         worlds.lent(abilities_needed(order)) as lent,
-        TemporaryDirectory(prefix="floodmark-sweep-") as folder,
-        JobLevel().open(Opening(folder=Path(folder), announce=announce)) as plays,
+        temporary_folder("floodmark-sweep-") as folder,
+        JobLevel().open(Opening(folder=folder, announce=announce)) as plays,
     ):
-        site = RunSite(run_id="sweep-calm", folder=Path(folder) / "run", world=lent)
+        site = RunSite(run_id="sweep-calm", folder=folder / "run", world=lent)
         return crash_points(plays.calm_messages(order, site))

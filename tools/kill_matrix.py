@@ -15,8 +15,7 @@ from typing import Final
 
 import click
 
-from harness.explore.kill_matrix import DefectEntry, Matrix, fill
-from harness.explore.kill_matrix_table import as_markdown, as_text, summary
+from harness.explore.kill_matrix import DefectEntry, Matrix, as_markdown, as_text, fill, summary
 from harness.sut.defects import DEFECTS as TWELVE
 from harness.sut.defects import HARNESS_CHECKS, Defect
 from harness.system.clock import CALENDAR_CLOCK, Deadline

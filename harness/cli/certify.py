@@ -55,7 +55,7 @@ def certify(**asked: Any) -> int:
     from harness.cli.certifying import carry_out_and_write
     from harness.conform.certifying import Certification
     from harness.conform.profiles import fitting_profile, profile_named
-    from harness.sut.user_modules import add_current_folder
+    from harness.sut.user_code import add_current_folder
     from reports.certificate_write import drawing
 
     add_current_folder()
@@ -109,7 +109,7 @@ def _of_python(
     from harness.scenario.own_files import with_asked_files
     from harness.sut.defects import find_defect
     from harness.sut.registry import SUTS
-    from harness.sut.user_modules import import_path
+    from harness.sut.user_code import import_path
     from harness.system.errors import UsageError
     from harness.testing.running import check_expected
 
@@ -164,7 +164,7 @@ def _of_job(
     from harness.levels.job.ordering import job_named, job_order
     from harness.levels.job.records import read_input
     from harness.levels.job.unmet import refuse_unmet
-    from harness.sut.user_modules import import_path
+    from harness.sut.user_code import import_path
     from harness.system.errors import CannotHere
 
     job, named = job_named(asked["sut"])

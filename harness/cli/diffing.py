@@ -27,7 +27,7 @@ from harness.scenario.model import Scenario
 from harness.sut.defects import DEFECTS, Defect, find_defect
 from harness.sut.defects.mail_programs import answers_of, drawn_program, smallest_program
 from harness.sut.registry import REFERENCE, REFERENCE_EMITTER, SUTS, load_attribute
-from harness.sut.user_modules import add_current_folder
+from harness.sut.user_code import add_current_folder
 from harness.sut.variant import HONEST, Variant
 from harness.system.errors import HistoryError, NothingRan, SutError, UsageError
 from harness.testing.judging import refuse_blind_judge

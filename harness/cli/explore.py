@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from harness.engine.level import Stop
-    from harness.explore.corpus import CorpusEntry
-    from harness.explore.exploration import Explored, Plan
+    from harness.explore.exploration import CorpusEntry, Explored, Plan
     from harness.explore.finds import Group
     from harness.explore.trial import Subject
     from harness.system.pool import Executors
@@ -97,8 +96,7 @@ def _print_drawn(asked: int | None) -> int:
 def _plan(scenarios: Sequence[str], asked: dict[str, Any]) -> tuple[Plan, list[str]]:
     """What is explored, and what of the corpus cannot be used."""
     from harness.explore.changing import exploring_form
-    from harness.explore.corpus import Corpus, CorpusEntry
-    from harness.explore.exploration import Plan
+    from harness.explore.exploration import Corpus, CorpusEntry, Plan
     from harness.history.verdict import INVARIANTS
     from harness.scenario.file import load_many
     from harness.system.choices import fresh_seed
@@ -144,7 +142,7 @@ def _subject(asked: dict[str, Any]) -> Subject:
     from harness.explore.drawing import draw_scenario
     from harness.explore.trial import Subject
     from harness.levels.sim.level import SimulatedLevel
-    from harness.sut.user_modules import import_path
+    from harness.sut.user_code import import_path
     from harness.testing.running import check_expected
 
     check_sut(asked["sut"], asked["mutant"], "sim", "continuous")
@@ -211,7 +209,7 @@ class _Command:
         return Exit.HOLD if self._explored.outcomes["PASS"] else Exit.UNDECIDED
 
     def _tell_beginning(self, jobs: int) -> None:
-        from harness.explore.progress import machines
+        from harness.explore.finds import machines
 
         plan, asked = self._plan, self._asked
         if asked["quiet"]:
@@ -246,7 +244,7 @@ class _Command:
             self._took_s = (monotonic_us() - began_us) / 1e6
 
     def _keeper(self) -> Callable[[CorpusEntry, int], None]:
-        from harness.explore.corpus import Corpus
+        from harness.explore.exploration import Corpus
 
         folder = self._asked["corpus"]
         if folder is None:
@@ -276,7 +274,7 @@ class _Command:
             self._groups = [*self._groups, group]
 
     def _report(self, jobs: int) -> None:
-        from harness.explore.progress import ExplorationEnd, as_json, as_text
+        from harness.explore.finds import ExplorationEnd, as_json, as_text
 
         tell = as_json if self._asked["form"] == "json" else as_text
         end = ExplorationEnd(
@@ -310,7 +308,7 @@ def _progress(asked: dict[str, Any]) -> Iterator[Callable[[Explored, float], Non
     from rich.live import Live
 
     from harness.cli.run_campaign import can_redraw
-    from harness.explore.progress import standing
+    from harness.explore.finds import standing
 
     if asked["quiet"]:
         yield lambda explored, seconds: None

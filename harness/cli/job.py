@@ -75,7 +75,7 @@ def _orders(names: Sequence[str], asked: dict[str, Any]) -> Iterator[JobOrder]:
     """The orders of all runs, the scenarios one after the other. Raises for every mistake of the arguments."""
     from harness.levels import level_named
     from harness.levels.job.ordering import job_named, job_order
-    from harness.sut.user_modules import add_current_folder, import_path
+    from harness.sut.user_code import add_current_folder, import_path
     from harness.system.choices import fresh_seed
 
     job_file, named = job_named(asked["given"])

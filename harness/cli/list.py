@@ -170,7 +170,7 @@ def _mutants() -> Sequence[Row]:
 
 def _coverage() -> Sequence[Row]:
     """Each fault with the phases at which it was effective, and what no counted run reached."""
-    from harness.explore.reached import holes, sources
+    from harness.explore.features import holes, sources
     from harness.faults.registry import FAULTS
 
     counted = sources()

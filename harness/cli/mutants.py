@@ -48,7 +48,7 @@ def mutants(level: Level, *, names: tuple[str, ...], runs: int, **asked: Any) ->
     Exit code: 0 every mutant is detected and the reference passes, 1 a mutant survived or the reference failed,
     10 a mutant could not be run.
     """
-    from harness.sut.user_modules import add_current_folder
+    from harness.sut.user_code import add_current_folder
 
     add_current_folder()
     refuse_on_at(level, asked["on"])
@@ -71,8 +71,16 @@ def mutants(level: Level, *, names: tuple[str, ...], runs: int, **asked: Any) ->
 
 def _at_sim(names: tuple[str, ...], *, runs: int, asked: dict[str, Any]) -> int:
     from harness.cli.run_campaign import executors_of, observing
-    from harness.explore.kill_matrix import OURS, DefectEntry, fill, find_suspect
-    from harness.explore.kill_matrix_table import as_json, as_markdown, as_text, summary
+    from harness.explore.kill_matrix import (
+        OURS,
+        DefectEntry,
+        as_json,
+        as_markdown,
+        as_text,
+        fill,
+        find_suspect,
+        summary,
+    )
     from harness.system.clock import CALENDAR_CLOCK, Deadline
 
     for name in names:

@@ -55,7 +55,7 @@ def _replay_find(file: Path, asked: dict[str, Any]) -> int:
     from harness.cli.run import given
     from harness.cli.run_campaign import run_campaign
     from harness.explore.find import load_find, options_of_find
-    from harness.sut.user_modules import add_current_folder, import_path
+    from harness.sut.user_code import add_current_folder, import_path
 
     add_current_folder()
     find = load_find(file, import_path=import_path())
@@ -76,7 +76,7 @@ def _replay_told(told: Sequence[ReportedRun], asked: dict[str, Any]) -> int:
     from harness.cli.reported_runs import REPORTS
     from harness.cli.run_campaign import run_campaign
     from harness.scenario.order import new_run_id
-    from harness.sut.user_modules import add_current_folder
+    from harness.sut.user_code import add_current_folder
 
     add_current_folder()
     orders = [run.order for run in told]

@@ -18,7 +18,7 @@ from harness.history.text import digest_of
 from harness.history.verdict import NO_EVIDENCE
 from harness.scenario.model import Scenario
 from harness.scenario.order import Order
-from harness.sut.user_modules import import_path
+from harness.sut.user_code import import_path
 from harness.system.errors import HistoryError, UsageError
 from reports.past_report import DOCUMENT, PastRun, load_past
 from reports.reading import JOB

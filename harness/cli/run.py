@@ -271,7 +271,7 @@ def check_sut(sut: str, mutant: str | None, level: str, runner: str) -> None:
     """Checks `--sut` and `--mutant` before a world is opened."""
     from harness.sut.defects import find_defect
     from harness.sut.registry import REFERENCE, load_lookup, refuse_hidden
-    from harness.sut.user_modules import add_current_folder
+    from harness.sut.user_code import add_current_folder
     from harness.system.errors import UsageError
 
     add_current_folder()
@@ -296,7 +296,7 @@ def check_sut(sut: str, mutant: str | None, level: str, runner: str) -> None:
 def _orders(scenario: Scenario, file: Path, asked: dict[str, Any]) -> Iterator[Order]:
     """One order for each run, with consecutive seeds."""
     from harness.scenario.order import Order
-    from harness.sut.user_modules import import_path
+    from harness.sut.user_code import import_path
 
     before, after = _again(file, asked)
     for number in range(asked["seed"], asked["seed"] + asked["runs"]):

@@ -66,7 +66,7 @@ def shrink(
     from harness.cli.run_campaign import stop_on_interrupt
     from harness.explore.shrink import open_runs
     from harness.explore.shrink import shrink as shrunk
-    from harness.sut.user_modules import add_current_folder
+    from harness.sut.user_code import add_current_folder
     from harness.system.clock import Deadline
 
     add_current_folder()
@@ -113,7 +113,7 @@ def _found(target: str, asked: _ToShrink, run: Runs) -> Find | None:
     from harness.explore.find import load_find, options_of_find
     from harness.scenario.catalogue import catalogue, resolve
     from harness.scenario.file import load
-    from harness.sut.user_modules import import_path
+    from harness.sut.user_code import import_path
 
     if not is_scenario(target) and target not in catalogue():
         return _of_report(runs_of_report(target), target, asked, run)
@@ -136,7 +136,7 @@ def _of_scenario(scenario: Scenario, asked: _ToShrink, run: Runs) -> Find:
     from harness.engine.perform import convicts_of
     from harness.explore.find import Find
     from harness.scenario.order import REFERENCE
-    from harness.sut.user_modules import import_path
+    from harness.sut.user_code import import_path
 
     sut = asked.sut or REFERENCE
     check_sut(sut, asked.mutant, "sim", "continuous")

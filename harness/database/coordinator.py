@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 
-from harness.database.coordinated_sink import PARTS_KEPT
+from harness.database.coordinated_sink import PARTS_KEPT, roll_back_branches
 from harness.database.driver import BlockingConnection, Cursor, Driver, MySqlDriver
 from harness.database.endpoint import Endpoint
-from harness.database.two_phase_sink import roll_back_branches
 from harness.history.event import Ack, Retire
 from harness.history.notes import Deciding
 

@@ -36,19 +36,16 @@ from harness.scenario.workloads.lookups import (
 from harness.scenario.workloads.partitions import PartitionedSource
 from harness.scenario.workloads.sessions import expect_stamped, session_stamps
 from harness.sut.coordination import StoppedForRescale
-from harness.sut.dead_letter import is_dead_letter
-from harness.sut.enrichment import JournalProbe
-from harness.sut.faulty_calls import with_planned_failures
-from harness.sut.function_under_test import FunctionUnderTest
-from harness.sut.joined_task import JoinedTask
+from harness.sut.function_under_test import FunctionUnderTest, JournalProbe, is_dead_letter
+from harness.sut.inside_faults import with_planned_failures
 from harness.sut.keyed_head import KeyedTask
 from harness.sut.lookup_object import LookupFailed
+from harness.sut.neighbours import JoinedTask, UpstreamOperator, telling_end
 from harness.sut.phases import Phases
 from harness.sut.positions import Replay, SubtaskSource, named, restored
 from harness.sut.registry import SUTS
 from harness.sut.rescaling import groups_of, sources_before, stops_at
 from harness.sut.sink_choice import ChosenSink
-from harness.sut.upstream import UpstreamOperator, telling_end
 from harness.sut.user_code import is_interruption
 from harness.sut.user_lookup import failure_of_lookup, failure_of_task
 from harness.sut.variant import HONEST, Variant, operator_builder
@@ -61,7 +58,7 @@ from reference_impl.mailbox.mailbox import MAX_PRIORITY, MailboxExecutor
 from reference_impl.mailbox.timers import Timers
 from reference_impl.operator.functions import AsyncFunction
 from reference_impl.operator.retry import ExponentialBackoff, FixedDelay, RetryStrategy
-from reference_impl.task.positioned_input import Checkpoint, Reader, Source
+from reference_impl.task.input_processor import Checkpoint, Reader, Source
 
 
 class AttemptFailed(Exception):

@@ -56,7 +56,7 @@ def main() -> int:
     """Reads the questions, one line, and writes the twin's lines."""
     from harness.database.driver import AsyncMySqlDriver  # noqa: PLC0415 - the harness's side needs none of these
     from harness.sut.registry import load_lookup  # noqa: PLC0415
-    from harness.sut.user_modules import take_path  # noqa: PLC0415
+    from harness.sut.user_code import take_path  # noqa: PLC0415
     from harness.system.errors import SutError  # noqa: PLC0415
     from harness.system.own_packages import import_ours  # noqa: PLC0415
     from reference_impl.mailbox.loops import real_loop  # noqa: PLC0415

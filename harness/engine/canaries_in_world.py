@@ -17,13 +17,11 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from harness.database.audit import CommittedProgress
+from harness.database.audit import ROWS_OF, CommittedProgress, StoredRow
 from harness.database.driver import MySqlDriver
-from harness.database.endpoint import Endpoint, KeptConnection
+from harness.database.endpoint import Endpoint, KeptConnection, prepare_database, run_database
 from harness.database.epoch import Visible
-from harness.database.schema import prepare_database, run_database
 from harness.database.sink import EpochSink
-from harness.database.stored_tables import ROWS_OF, StoredRow
 from harness.database.table_editor import SqlTableHand
 from harness.engine.canaries import refuse_blindness, refuse_overlooked
 from harness.engine.findings import armed_lines, findings

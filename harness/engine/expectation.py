@@ -30,8 +30,8 @@ from harness.scenario.workloads.sessions import session_stamps
 from harness.scenario.workloads.shape import Lookup, OwnLookup, StampedLookup
 from harness.sut.calm_twin import ALL_S, ASKED_MAX, CALL_S, Question, Questions
 from harness.sut.function_under_test import connections_of
-from harness.sut.lookup_values import OF_KEY, observing
 from harness.sut.registry import load_attribute
+from harness.sut.user_lookup import OF_KEY, observing
 from harness.system.choices import Choices
 from harness.system.clock import monotonic_us
 from harness.system.errors import SutError

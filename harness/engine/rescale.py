@@ -15,9 +15,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from harness.database.checkpoint_store import CheckpointStore, CheckpointUnreadable
+from harness.database.coordinated_sink import roll_back_branches
 from harness.database.driver import Cursor, Driver
 from harness.database.store_files import Files
-from harness.database.two_phase_sink import roll_back_branches
 from harness.history.event import Rescale
 from harness.scenario.model import Scenario
 from harness.scenario.plan import RunPlan

@@ -22,22 +22,34 @@ from reference_impl.checkpoint_events import (
     CheckpointMetrics,
     CheckpointOptions,
 )
+from reference_impl.checkpoints.async_checkpoint import TaskStateSnapshot, TaskStateStore
 from reference_impl.checkpoints.subtask_checkpoint_coordinator import (
     CheckpointedChain,
     SubtaskCheckpointCoordinator,
 )
-from reference_impl.checkpoints.task_state import TaskStateSnapshot, TaskStateStore
 from reference_impl.elements import OperatorInput
 from reference_impl.mailbox.availability import Availability
 from reference_impl.mailbox.mailbox import MAX_PRIORITY, MIN_PRIORITY, Mailbox, MailboxExecutor
 from reference_impl.mailbox.processor import MailboxProcessor
 from reference_impl.mailbox.timers import Timers
-from reference_impl.task.async_link import BuildAsyncOperator, async_link
-from reference_impl.task.input_processor import StreamInputProcessor, StreamOneInputProcessor
-from reference_impl.task.operator_chain import OperatorChain, OperatorLink
-from reference_impl.task.positioned_input import Checkpoint, DueTime, PositionedInput, Reader, Source
+from reference_impl.task.input_processor import (
+    Checkpoint,
+    DueTime,
+    PositionedInput,
+    Reader,
+    Source,
+    StreamInputProcessor,
+    StreamOneInputProcessor,
+)
+from reference_impl.task.operator_chain import (
+    BuildAsyncOperator,
+    LocalRecordWriter,
+    OperatorChain,
+    OperatorLink,
+    TaskEnvironment,
+    async_link,
+)
 from reference_impl.task.stream_task import StreamTask
-from reference_impl.task.task_environment import LocalRecordWriter, TaskEnvironment
 
 LOOKUPS = "lookups"
 """The id of the asynchronous operator."""

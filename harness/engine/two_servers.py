@@ -12,9 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.database.endpoint import Endpoint
+from harness.database.endpoint import Endpoint, run_database
 from harness.database.probe import OF_PROBE, CommitProbe, probing
-from harness.database.schema import run_database
 from harness.engine.database_losses import blamed_on_database
 from harness.faults.real.pair_control import OUTPUTS, LostRows
 from harness.history.event import Commit, Event

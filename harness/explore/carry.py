@@ -13,10 +13,9 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from harness.explore.by_event import by_event
 from harness.explore.find import Find
 from harness.explore.shrink import Runs
-from harness.explore.smaller import Data
+from harness.explore.smaller import Data, by_event
 from harness.faults.parts.triggers import PHASE_SHOWN, PhaseName
 from harness.faults.parts.values import duration_text
 from harness.faults.registry import FAULTS

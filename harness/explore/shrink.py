@@ -18,7 +18,6 @@ from pydantic import ValidationError
 
 from harness.engine.level import Opening, RunRecord, RunSite, Stop
 from harness.engine.perform import judged_by_order
-from harness.explore.by_event import by_event
 from harness.explore.find import Find
 from harness.explore.smaller import (
     OF_SIZE,
@@ -26,6 +25,7 @@ from harness.explore.smaller import (
     Path,
     alone,
     at,
+    by_event,
     checkpoints_by_place,
     features,
     halved,

@@ -1,18 +1,61 @@
-"""How a scenario can be smaller: which fields, in which order, and which values are simpler.
+"""How a scenario can be smaller: which fields, in which order, which values, and triggers by event for times.
 
 Answers to the strategies of a shrinker, for fields of a scenario instead of choices. A scenario is here its JSON form
 without defaults. Invariant: a step only removes something, or lowers a number, or rounds a time: so steps come to an
 end; whether the result is a scenario at all, its model decides.
+
+A time depends on the machine and on every wait before it; the n-th call, record or checkpoint does not. Invariant: a
+trigger is one that the fault's kind supports, and its event is the last before the fault began, or the first after.
 """
 
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from harness.faults.model.fault import Fault
+from harness.faults.parts.triggers import At, Between
 from harness.faults.parts.values import duration_ms, duration_text, is_duration
+from harness.history.event import Call, Done, Event, FaultEvent, In
 from harness.system.choices import Draw
+
+
+def by_event(fault: Fault, events: Sequence[Event]) -> Iterator[dict[str, Any]]:
+    """Triggers in place of the time of `fault`, the likeliest first; none if it begins by an event, or never began."""
+    began = next(
+        (
+            index
+            for index, event in enumerate(events)
+            if isinstance(event, FaultEvent) and event.f == fault.id and event.phase == "begin"
+        ),
+        None,
+    )
+    if began is None or not isinstance(fault.when, At | Between):
+        return
+    calls, records, done = Counter[int](), Counter[int](), 0
+    for event in events[:began]:
+        match event:
+            case Call(s=subtask):
+                calls[subtask] += 1
+            case In(s=subtask):
+                records[subtask] += 1
+            case Done(c=checkpoint):
+                done = max(done, checkpoint)
+    own = fault.of_subtask
+    made = {"call": calls, "record": records}
+    for name in ("call", "record"):
+        if name not in type(fault).triggers:
+            continue
+        count = made[name].total() if own is None else made[name][own]
+        of = {} if own is None or name == "record" else {"subtask": own}
+        if name == "record" and own is None:
+            count = max(made[name].values(), default=0)  # the first source that reaches it
+        yield from ({name: number, **of} for number in (count, count + 1) if number)
+    if done and "checkpoint" in type(fault).triggers:
+        yield {"checkpoint": done}
+
 
 Data = dict[str, Any]
 Path = tuple[str | int, ...]

@@ -15,12 +15,11 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Protocol
 
-from harness.proxy.dial import Dial
 from harness.proxy.direction import Direction
 from harness.proxy.link_log import LinkLog
 from harness.proxy.mysql.conversation import MySqlConversation
 from harness.proxy.mysql.rules import PacketToxic, RuleAction
-from harness.proxy.peer import Peer
+from harness.proxy.peer import Dial, Peer
 from harness.proxy.proxy_parts import ProxyParts
 from harness.proxy.toxic_kinds import TOXIC_KINDS
 from harness.proxy.toxics.stage import Gate, Stream, Timer, Toxic, Wire

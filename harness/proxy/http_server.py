@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
+from harness.proxy.json_body import Refusal
 from harness.proxy.listener import OUT_OF_DESCRIPTORS
-from harness.proxy.refusal import Refusal
 
 HEAD_MAX = 64 * 1024
 """Bytes of a request's first line and headers."""

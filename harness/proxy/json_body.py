@@ -1,4 +1,6 @@
-"""The JSON bodies of the control interface: read into checked fields, and written.
+"""The JSON bodies of the control interface, read into checked fields and written, and its refusals.
+
+Answers to Toxiproxy's `ApiError`. Invariant: a request that was refused has changed nothing.
 
 Toxiproxy's clients were written against Go, so a key matches in any case, `null` leaves a field unset, and bytes after
 the first value are ignored. Invariant: whatever the bytes, reading ends in a value or in a `Refusal`.
@@ -6,12 +8,40 @@ the first value are ignored. Invariant: whatever the bytes, reading ends in a va
 
 from __future__ import annotations
 
+import errno
 import json
 import math
+import os
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from typing import Any
 
-from harness.proxy.refusal import bad_body
+
+class Refusal(Exception):
+    """A request that cannot be done; `words` is the error text of the answer."""
+
+    def __init__(self, words: str, status: HTTPStatus) -> None:
+        super().__init__(words)
+        self.words = words
+        self.status = status
+
+
+def bad_body(why: str) -> Refusal:
+    """The body cannot be parsed, or asks for something impossible."""
+    return Refusal(f"bad request body: {why}", HTTPStatus.BAD_REQUEST)
+
+
+def missing_field(name: str) -> Refusal:
+    """A required field is missing."""
+    return Refusal(f"missing required field: {name}", HTTPStatus.BAD_REQUEST)
+
+
+def cannot_listen(address: str, error: OSError) -> Refusal:
+    """The operating system refused the address."""
+    known = error.errno is not None and error.errno in errno.errorcode
+    why = os.strerror(error.errno or 0).lower() if known else str(error)
+    return Refusal(f"listen tcp {address}: bind: {why}", HTTPStatus.INTERNAL_SERVER_ERROR)
+
 
 INT64_LOW, INT64_HIGH = -(2**63), 2**63 - 1
 

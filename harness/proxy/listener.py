@@ -15,8 +15,8 @@ import socket
 from collections.abc import Callable
 from http import HTTPStatus
 
-from harness.proxy.dial import split_address
-from harness.proxy.refusal import Refusal
+from harness.proxy.json_body import Refusal
+from harness.proxy.peer import split_address
 
 LOOPBACK = "127.0.0.1"
 PORT_MAX = 65_535

@@ -20,13 +20,12 @@ from typing import Any, Protocol
 from urllib.parse import parse_qs, unquote
 
 from harness.proxy.http_server import DIGITS_MAX, HttpResponse, HttpServer, Request
-from harness.proxy.json_body import json_text
+from harness.proxy.json_body import Refusal, json_text
 from harness.proxy.link import Link, metrics_text
 from harness.proxy.listener import LOOPBACK, is_loopback, joined_address
 from harness.proxy.proxy_parts import ProxyParts, raise_descriptor_limit
-from harness.proxy.refusal import Refusal
-from harness.proxy.registry import Registry
-from harness.proxy.request_bodies import (
+from harness.proxy.registry import (
+    Registry,
     read_connection,
     read_cut,
     read_link,

@@ -11,13 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from harness.proxy.mysql.rules import ATTRIBUTES, refuse
-from harness.proxy.toxics.bandwidth import BANDWIDTH
-from harness.proxy.toxics.close import RESET_PEER, SLOW_CLOSE, TIMEOUT
-from harness.proxy.toxics.half_open import HALF_OPEN
-from harness.proxy.toxics.kind import ToxicKind
-from harness.proxy.toxics.latency import LATENCY
-from harness.proxy.toxics.limit_data import LIMIT_DATA
-from harness.proxy.toxics.slicer import SLICER
+from harness.proxy.toxics.delaying import BANDWIDTH, LATENCY, SLICER
+from harness.proxy.toxics.ending import HALF_OPEN, LIMIT_DATA, RESET_PEER, SLOW_CLOSE, TIMEOUT
+from harness.proxy.toxics.stage import ToxicKind
 
 TOXIC_KINDS: Mapping[str, ToxicKind] = {
     kind.name: kind

@@ -126,7 +126,7 @@ def _is_users(order: Order) -> bool:
 
 
 def _tables(scenario: Scenario) -> Mapping[str, Any]:
-    """The tables that are read after the run (`harness.database.schema`).
+    """The tables that are read after the run (`harness.database.endpoint`).
 
     `ordered`: a subtask has one writer at a time, whose inserts follow the order of its outputs, so its rows' `seq`
     does too. With keys it does not: the row of a replayed output keeps its first place. Where the lookup writes, its

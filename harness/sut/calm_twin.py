@@ -19,9 +19,8 @@ from harness.database.endpoint import NOWHERE, Endpoint
 from harness.database.pool import ConnectionPool
 from harness.history.values import same
 from harness.scenario.workloads.shape import Lookup, OwnLookup, StampedLookup
-from harness.sut.lookup_values import OF_KEY, as_list, observing
 from harness.sut.registry import LookupFunction
-from harness.sut.user_lookup import UserLookup, raised_at
+from harness.sut.user_lookup import OF_KEY, UserLookup, as_list, observing, raised_at
 from harness.system.choices import Draw
 from harness.system.errors import SutError
 

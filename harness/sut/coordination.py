@@ -17,12 +17,11 @@ from harness.history.journal import Journal
 from harness.history.values import told_watermark
 from harness.scenario.workloads.keys import told_key
 from harness.scenario.workloads.partitions import RecordPlace
-from harness.sut.dead_letter import DeadLetter
-from harness.sut.enrichment import Enriched
+from harness.sut.function_under_test import DeadLetter, Enriched
 from harness.sut.phases import Phases
 from harness.sut.positions import named, saved
 from reference_impl.elements import LatencyMarker, OperatorInput, Record, Watermark, WatermarkStatus
-from reference_impl.task.positioned_input import Checkpoint
+from reference_impl.task.input_processor import Checkpoint
 
 
 class LatencyMarkerHeld(Exception):

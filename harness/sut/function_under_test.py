@@ -1,5 +1,12 @@
 """The function under test as the operator calls it: the lookup with its client, timeout handler and dead letters.
 
+Answers to a Flink side output for failed records. The call's failure becomes a result, so the operator emits it once,
+in its place, and a checkpoint contains it. Invariant: after all its tries, a failed record either goes to the dead
+letters or fails the task, never both.
+
+Invariant: a result carries its record's id and its index up to the sink, so the rows alone show a result that was
+emitted for a wrong record, twice, or not at all.
+
 Answers to the `RichAsyncFunction` of a job. Invariant: all settings of a scenario for calls wrap the lookup here, in
 this order: client, timeout handler, faults of calls, dead letters.
 """
@@ -7,21 +14,215 @@ this order: client, timeout handler, faults of calls, dead letters.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
+
+import msgspec
 
 from harness.database.driver import AsyncDriver
 from harness.database.pool import ConnectionPool
+from harness.history.causes import cause_of
 from harness.history.journal import Journal
 from harness.history.notes import LostConnection, OwnClient, PoolUse, ServerError
 from harness.scenario.model import Operator
 from harness.scenario.plan import RunPlan
-from harness.sut.dead_letter import DeadLetterFunction, DeadLetterTimeouts
-from harness.sut.enrichment import answer_timeouts, enrich
+from harness.scenario.workloads.shape import Lookup, StampedLookup
+from harness.sut.phases import Phases
 from harness.sut.registry import SUTS, LookupFunction, load_lookup
-from harness.sut.user_lookup import UserLookup
+from harness.sut.user_lookup import UserLookup, as_list
 from harness.sut.variant import Variant
-from reference_impl.operator.functions import AsyncFunction, OnTimeout, answer_timeout, from_coroutine
+from harness.system.errors import SutError
+from reference_impl.elements import Record
+from reference_impl.operator.functions import (
+    AsyncFunction,
+    OnTimeout,
+    answer_timeout,
+    close_function,
+    from_coroutine,
+    open_function,
+)
+from reference_impl.operator.result import Ending, ResultHandle, Supplier
+
+
+class Enriched(msgspec.Struct, frozen=True, kw_only=True):
+    """The `j`-th result of record `id`."""
+
+    id: int
+    j: int
+    value: Any
+
+
+def enrich(function: LookupFunction, pool: object) -> Callable[[Lookup], Coroutine[Any, Any, list[Enriched]]]:
+    """Wraps `function` to return a list of results; None becomes no result, a single value one result."""
+
+    async def call(lookup: Lookup) -> list[Enriched]:
+        return _enriched(lookup, stamped(lookup, as_list(await function(lookup, pool))))
+
+    return call
+
+
+def stamped(lookup: Lookup, values: list[Any]) -> list[Any]:
+    """`values` with the stamp of the keyed operator in front of the lookup, if there is one."""
+    if not isinstance(lookup, StampedLookup):
+        return values
+    return [{**lookup.stamp, **(value if isinstance(value, dict) else {"value": value})} for value in values]
+
+
+def _enriched(lookup: Lookup, values: Sequence[object]) -> list[Enriched]:
+    return [Enriched(id=lookup.id, j=j, value=value) for j, value in enumerate(values)]
+
+
+def answer_timeouts(values: Sequence[object]) -> Callable[[Lookup], list[Enriched]]:
+    """The default results of a record that timed out (A45)."""
+    return lambda lookup: _enriched(lookup, values)
+
+
+class JournalProbe:
+    """The operator's probe: journals calls and outcomes, and reports the phases `call` and `result`.
+
+    `cause_of` gives the cause of a call's error, if it is known. Not `timeout_answers`: the function's timeout handler
+    completes nothing (A46), so an outcome that comes after the timeout is the call's own.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        phases: Phases,
+        *,
+        cause_of: Callable[[BaseException], str | None] = cause_of,
+        timeout_answers: bool = True,
+    ) -> None:
+        self._journal = journal
+        self._phases = phases
+        self._cause_of = cause_of
+        self._timeout_answers = timeout_answers
+
+    def called(self, record: Record, *, attempt: int) -> None:
+        self._journal.called(id=record.value.id, attempt=attempt)
+        self._phases.reach("call")
+
+    def settled(
+        self,
+        record: Record,
+        *,
+        attempt: int,
+        ending: Ending,
+        final: bool,
+        results: Sequence[Enriched | DeadLetter] | None = None,
+        error: BaseException | None = None,
+    ) -> None:
+        """See `reference_impl.operator.result.Probe`; a dead letter is journalled as the failure behind it."""
+        if ending is Ending.TIMEOUT and not self._timeout_answers:
+            ending = Ending.OK if error is None else Ending.FAIL
+        if results and type(letter := results[0]) is DeadLetter:
+            self._journal.settled(
+                id=record.value.id,
+                attempt=attempt,
+                ending=(Ending.FAIL if ending is Ending.OK else ending).value,
+                final=final,
+                values=None,
+                error=letter.error,
+                by=letter.by,
+            )
+        else:
+            self._journal.settled(
+                id=record.value.id,
+                attempt=attempt,
+                ending=ending.value,
+                final=final,
+                values=None if results is None else _values(results),
+                error=None if error is None else f"{type(error).__name__}: {error}",
+                by=None if error is None else self._cause_of(error),
+            )
+        self._phases.reach("result")
+
+
+def _values(results: Sequence[Enriched | DeadLetter]) -> list[Any]:
+    if len(results) == 1:  # the usual case, without the cost of a comprehension
+        return [results[0].value]  # type: ignore[union-attr]  # dead letters are handled by the caller
+    return [result.value for result in results]  # type: ignore[union-attr]
+
+
+class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of record `id` whose lookup failed with `error`."""
+
+    id: int
+    error: str
+    by: str | None = None
+    """The fault or the part of the scenario that caused it, if one did."""
+
+
+def is_dead_letter(results: Sequence[object]) -> bool:
+    """Whether these results stand for a failure; the predicate of a retry strategy."""
+    return bool(results) and type(results[0]) is DeadLetter
+
+
+class DeadLetterFunction:
+    """Wraps an `AsyncFunction` so that its failures become `DeadLetter` results."""
+
+    def __init__(self, function: AsyncFunction) -> None:
+        self.function = function
+
+    def open(self) -> None:
+        open_function(self.function)
+
+    def close(self) -> None:
+        close_function(self.function)
+
+    def invoke(self, value: Any, handle: ResultHandle) -> None:
+        self.function.invoke(value, _DeadLetterHandle(value.id, handle))
+
+    def timeout(self, value: Any, handle: ResultHandle) -> None:
+        self.function.timeout(value, _DeadLetterHandle(value.id, handle))
+
+
+class DeadLetterTimeouts:
+    """Wraps an `AsyncFunction` so that only its timeouts become `DeadLetter` results."""
+
+    def __init__(self, function: AsyncFunction) -> None:
+        self.function = function
+        self.invoke = function.invoke
+
+    def open(self) -> None:
+        open_function(self.function)
+
+    def close(self) -> None:
+        close_function(self.function)
+
+    def timeout(self, value: Any, handle: ResultHandle) -> None:
+        self.function.timeout(value, _DeadLetterHandle(value.id, handle))
+
+
+class _DeadLetterHandle:
+    """Wraps a result handle so that `fail` completes it with a `DeadLetter`, except for a SutError."""
+
+    __slots__ = ("_handle", "_id")
+
+    def __init__(self, id_: int, handle: ResultHandle) -> None:
+        self._id = id_
+        self._handle = handle
+
+    @property
+    def record_key(self) -> object:
+        return self._handle.record_key
+
+    @property
+    def done(self) -> bool:
+        return self._handle.done
+
+    def complete(self, results: Sequence[object]) -> None:
+        self._handle.complete(results)
+
+    def fail(self, error: BaseException) -> None:
+        if isinstance(error, SutError):  # the function breaks the rules, which no scenario allows for
+            self._handle.fail(error)
+            return
+        letter = DeadLetter(id=self._id, error=f"{type(error).__name__}: {error}", by=cause_of(error))
+        self._handle.complete([letter])
+
+    def supply(self, supplier: Supplier) -> None:
+        self._handle.supply(supplier)
+
 
 _CONNECTIONS_MAX = 50
 """The default limit of a subtask's pool; two subtasks stay below a server's default limit of 151 connections."""

@@ -1,4 +1,9 @@
-"""Gated inputs: splits a source over the inputs of a task and reads them through an input gate, in source order.
+"""Gated inputs: splits a source over the inputs of a task, read in source order and timed by the source's clock.
+
+Answers to Flink's `TestProcessingTimeService`. Timers and the time to live of state count by it, so an attempt that
+reads the same positions again sees the same times, whatever the machine's load: what they lead to can be expected as
+values. Invariants: the clock never goes back within an attempt; a timer runs as mail, before the first element that is
+due at its time or later.
 
 Answers to a `StreamTwoInputProcessor` over a `CheckpointedInputGate` with its barrier handler and
 `StatusWatermarkValve`. Every input has its own barriers and watermarks. Invariants: the element with the lowest
@@ -9,26 +14,77 @@ source position is the position of its barriers.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from msgspec.structs import replace
 
 from harness.scenario.workloads.lookups import Inputs
-from harness.sut.keyed_parts import KeyedParts
 from harness.sut.phases import Phases
-from harness.sut.source_clock import SourceClock
+from harness.sut.rescaling import KeyedParts
 from reference_impl.checkpoint_events import CheckpointBarrier, EndOfData, EndOfPartition, StopMode
-from reference_impl.checkpoints.barrier_handler import CheckpointableTask
+from reference_impl.checkpoints.barrier_states import CheckpointableTask
 from reference_impl.checkpoints.channels import ChannelElement, InputChannel, InputChannelInfo
 from reference_impl.checkpoints.input_gate import CheckpointedInputGate, InputGate, StreamTaskNetworkInput
 from reference_impl.elements import LatencyMarker, OperatorInput, Record, Watermark, WatermarkStatus
 from reference_impl.mailbox.availability import Availability, DataInputStatus
+from reference_impl.mailbox.loops import NS_PER_MS
 from reference_impl.mailbox.mailbox import MailboxExecutor
 from reference_impl.mailbox.timers import Timers
+from reference_impl.task.input_processor import DueTime, Reader, Source
 from reference_impl.task.operator_chain import OperatorChain
-from reference_impl.task.positioned_input import DueTime, Reader, Source
 from reference_impl.task.stream_operator import Emit
+
+
+class SourceClock:
+    """The source's clock in one attempt. Mutable: `start_at`, then `advance`."""
+
+    def __init__(self) -> None:
+        self._now_ms = 0
+        self._timers: list[_SourceTimers] = []
+
+    def now_ms(self) -> int:
+        return self._now_ms
+
+    def timers(self, loop: asyncio.AbstractEventLoop, executor: MailboxExecutor) -> Timers:
+        """Timers on this clock, whose mail goes to `executor`."""
+        made = _SourceTimers(loop, executor, clock=self)
+        self._timers.append(made)
+        return made
+
+    def start_at(self, now_ms: int) -> None:
+        """Sets the clock before the attempt reads its first element."""
+        self._now_ms = now_ms
+
+    def advance(self, now_ms: int) -> bool:
+        """Sets the clock and puts the mail of timers that are due; whether there are any, which must run first."""
+        self._now_ms = max(now_ms, self._now_ms)
+        due = [timers for timers in self._timers if timers.has_due()]
+        for timers in due:
+            timers.fire_due()
+        return bool(due)
+
+
+class _SourceTimers(Timers):
+    """Timers that wait for the clock instead of the loop. Mutable."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, executor: MailboxExecutor, *, clock: SourceClock
+    ) -> None:
+        super().__init__(loop, executor)
+        self.now_ns = lambda: clock.now_ms() * NS_PER_MS
+
+    def wake_at(self, instant_ns: int) -> None:
+        """Does nothing: the clock moves only when it is advanced."""
+
+    def has_due(self) -> bool:
+        due_ms = self.next_due_ms()
+        return due_ms is not None and due_ms <= self.now_ms()
+
+    def fire_due(self) -> None:
+        self._fire_due()
+
 
 _IDLE, _ACTIVE = WatermarkStatus(idle=True), WatermarkStatus(idle=False)
 

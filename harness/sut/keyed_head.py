@@ -1,4 +1,8 @@
-"""The keyed head: the operator with keyed state in front of the lookups, and its state in checkpoints.
+"""The keyed head: the session counter in front of the lookups, and its state in checkpoints.
+
+Answers to a user's `KeyedCoProcessFunction`. Invariant: its stamp on a record equals the expected stamp from
+`harness.scenario.workloads.sessions`, which shares no code with it; so a state update or timer that is lost, repeated
+or applied to a wrong key shows as a wrong result.
 
 Answers to a `KeyedCoProcessOperator` at the head of an `OperatorChain`. Invariant: a checkpoint holds the head's state
 and timers in front of the elements of the lookups, all snapshot between the same two elements. They are stored in the
@@ -9,36 +13,112 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from msgspec.structs import asdict
+
 from harness.faults.parts.parts import Task
-from harness.scenario.workloads.lookups import Inputs, Lookup
-from harness.sut.gated_inputs import GatedInputs, HeldOutput
-from harness.sut.keyed_parts import HONEST_PARTS, Keeping, KeptState, KeyedParts
+from harness.scenario.workloads.lookups import Inputs
+from harness.scenario.workloads.shape import Lookup, StampedLookup
+from harness.sut.gated_inputs import GatedInputs, HeldOutput, SourceClock
 from harness.sut.phases import Phases
 from harness.sut.positions import ChannelState, TaskState
-from harness.sut.rescaling import ALL_GROUPS, KEY_GROUPS
-from harness.sut.session_counter import SessionCounter
-from harness.sut.source_clock import SourceClock
+from harness.sut.rescaling import ALL_GROUPS, HONEST_PARTS, KEY_GROUPS, Keeping, KeptState, KeyedParts
 from harness.sut.unaligned_inputs import UnalignedInputs
 from reference_impl.checkpoint_events import CheckpointMetaData, CheckpointOptions
-from reference_impl.checkpoints.async_checkpoint import OperatorSnapshotFutures
-from reference_impl.checkpoints.barrier_handler import CheckpointableTask
+from reference_impl.checkpoints.async_checkpoint import OperatorSnapshotFutures, OperatorSubtaskState
+from reference_impl.checkpoints.barrier_states import CheckpointableTask
 from reference_impl.checkpoints.state_handler import StreamOperatorStateHandler
-from reference_impl.checkpoints.task_state import OperatorSubtaskState
 from reference_impl.elements import OperatorInput
 from reference_impl.functions.keyed_operators import KeyedCoProcessOperator
+from reference_impl.functions.process_function import Collector, ProcessContext, RuntimeContext
 from reference_impl.mailbox.mailbox import MailboxExecutor
 from reference_impl.mailbox.timers import Timers
 from reference_impl.state.internal_timer_services import InternalTimerServices
 from reference_impl.state.key_groups import KeyGroupRange
-from reference_impl.state.keyed_state_backend import KeyedStateBackend
-from reference_impl.state.keyed_state_store import KeyedStateStore
-from reference_impl.state.snapshot_future import SnapshotFuture
+from reference_impl.state.keyed_state_backend import KeyedStateBackend, KeyedStateStore
+from reference_impl.state.snapshots import SnapshotFuture
+from reference_impl.state.state_descriptor import MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
+from reference_impl.task.input_processor import DueTime, Reader, Source
 from reference_impl.task.operator_chain import OperatorChain, OperatorLink
-from reference_impl.task.positioned_input import DueTime, Reader, Source
+
+SESSION = ValueStateDescriptor(name="session", value_type=dict[str, int])
+"""`ended`: finished sessions of the key; `place`: records in the open session; `ends`: its end, if one is open."""
+BY_INPUT = MapStateDescriptor(name="by input", key_type=int, value_type=int)
+"""The number of the key's records on each input."""
+
+
+class SessionCounter:
+    """A `KeyedCoProcessFunction` of lookups. Mutable: gets its states in `open`."""
+
+    def __init__(self, task: Task, *, phases: Phases) -> None:
+        self._gap_ms = task.gap
+        self._by_clock = task.timers == "processing-time"
+        self._ttl = StateTtlConfig(time_to_live_ms=task.ttl) if task.ttl else None
+        self._phases = phases
+        self._session: Any = None
+        self._by_input: Any = None
+
+    def open(self, context: RuntimeContext) -> None:
+        self._session = context.get_state(SESSION)
+        self._by_input = context.get_map_state(replace(BY_INPUT, ttl=self._ttl))
+
+    def process_element1(self, value: Lookup, context: ProcessContext, out: Collector) -> None:
+        out(self._stamped(value, context, number=0))
+
+    def process_element2(self, value: Lookup, context: ProcessContext, out: Collector) -> None:
+        out(self._stamped(value, context, number=1))
+
+    def on_timer(self, timestamp: int, context: ProcessContext, out: Collector) -> None:
+        """Ends the session of the current key."""
+        del timestamp, context, out
+        self._phases.reach("timer")
+        session = self._session.value() or _NO_SESSION
+        self._session.update({"ended": session["ended"] + 1, "place": 0})
+
+    def close(self) -> None:
+        """Holds no resources."""
+
+    def _stamped(self, lookup: Lookup, context: ProcessContext, *, number: int) -> Lookup:
+        of_input = (self._by_input.get(number) or 0) + 1
+        self._by_input.put(number, of_input)
+        session = self._prolonged(context)
+        stamp = {
+            "nth": sum(count for _, count in self._by_input.entries()),
+            "of_input": of_input,
+            "session": session["ended"] + 1,
+            "place": session["place"],
+        }
+        return StampedLookup(**asdict(lookup), stamp=stamp)
+
+    def _prolonged(self, context: ProcessContext) -> dict[str, int]:
+        """Adds a record to the key's session, and moves the timer if the session ends later now."""
+        session = self._session.value() or _NO_SESSION
+        assert context.timestamp is not None, "the workload's records have their event time"
+        timers = context.timer_service
+        if self._by_clock:
+            now_ms = timers.current_processing_time
+            register, delete = timers.register_processing_time_timer, timers.delete_processing_time_timer
+        else:
+            now_ms = context.timestamp
+            register, delete = timers.register_event_time_timer, timers.delete_event_time_timer
+        ends_ms = now_ms + self._gap_ms
+        before_ms = session.get("ends")
+        if before_ms is None or before_ms < ends_ms:
+            if before_ms is not None:
+                delete(before_ms)
+            register(ends_ms)
+        else:
+            ends_ms = before_ms
+        prolonged = {"ended": session["ended"], "place": session["place"] + 1, "ends": ends_ms}
+        self._session.update(prolonged)
+        return prolonged
+
+
+_NO_SESSION = {"ended": 0, "place": 0}
+
 
 _SESSIONS = "sessions"
 

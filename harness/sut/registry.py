@@ -13,9 +13,8 @@ from typing import Any
 
 from harness.scenario.order import REFERENCE
 from harness.sut.lookup_object import ObjectForm
-from harness.sut.user_code import is_interruption, set_aside
+from harness.sut.user_code import is_interruption, set_aside, why_hidden
 from harness.sut.user_lookup import user_lookup
-from harness.sut.user_modules import why_hidden
 from harness.system.errors import SutError, UsageError
 
 __all__ = [

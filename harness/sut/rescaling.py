@@ -1,4 +1,7 @@
-"""Rescaling: what the subtasks stored at a checkpoint becomes the shares of the subtasks that follow them.
+"""The replaceable parts of a keyed task, and rescaling: stored state becomes the shares of the next subtasks.
+
+Answers to mutation testing, like `harness.sut.variant`, which contains them. Invariant: a part draws no random number,
+so equal seeds give equal runs.
 
 Answers to Flink's `StateAssignmentOperation`. Elements in flight are list state, which is split between any two
 elements (A56, A64); the places of the source's partitions are union state, of which each subtask keeps its own (S25);
@@ -9,9 +12,11 @@ Invariant: all shares together hold each element in flight, each key group and e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from hashlib import sha256
+from typing import Any, Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -22,17 +27,130 @@ from harness.scenario.workloads.lookups import Inputs, LookupSource
 from harness.scenario.workloads.partitions import Element, PartitionedSource, places_before
 from harness.scenario.workloads.sessions import SourceBefore
 from harness.scenario.workloads.shape import MarkOfTime
-from harness.sut.keyed_parts import KeptState, decoded, encoded
 from harness.sut.positions import restored
+from reference_impl.checkpoints.barrier_states import (
+    CheckpointableInput,
+    CheckpointableTask,
+    CheckpointBarrierHandler,
+    InitInputCheckpoint,
+)
+from reference_impl.checkpoints.channels import InputChannel
+from reference_impl.checkpoints.input_gate import StatusWatermarkValve
+from reference_impl.checkpoints.single_barrier_handler import SingleCheckpointBarrierHandler
 from reference_impl.elements import Record, Watermark
-from reference_impl.state.handles import KeyedStateHandle, Mode, OperatorStateHandle, OperatorStatePartitions
-from reference_impl.state.internal_timers import KeyGroupTimers, TimersHandle
+from reference_impl.mailbox.timers import Timers
+from reference_impl.state.internal_timer_services import InternalTimerServices
+from reference_impl.state.internal_timers import KeyContext, KeyGroupTimers, TimersHandle
 from reference_impl.state.key_groups import (
     KeyGroupRange,
     assign_to_key_group,
     compute_key_group_range_for_operator_index,
 )
-from reference_impl.state.repartitioner import RoundRobinOperatorStateRepartitioner
+from reference_impl.state.keyed_state_backend import KeyedStateBackend
+from reference_impl.state.operator_state import RoundRobinOperatorStateRepartitioner
+from reference_impl.state.snapshots import (
+    KeyedStateHandle,
+    Mode,
+    OperatorStateHandle,
+    OperatorStatePartitions,
+)
+from reference_impl.state.ttl_state_factory import CreateWithTtl, create_state_with_ttl
+
+
+class BuildBarrierHandler(Protocol):
+    """Builds the barrier handler of the inputs."""
+
+    def __call__(
+        self, *, task: CheckpointableTask, inputs: Sequence[CheckpointableInput], timers: Timers
+    ) -> CheckpointBarrierHandler:
+        """Builds it for one task."""
+
+
+class BuildAlternatingHandler(Protocol):
+    """Builds the barrier handler of inputs whose barriers may overtake; `checkpoints` hears when one begins."""
+
+    def __call__(
+        self,
+        *,
+        task: CheckpointableTask,
+        inputs: Sequence[CheckpointableInput],
+        timers: Timers,
+        checkpoints: InitInputCheckpoint,
+    ) -> CheckpointBarrierHandler:
+        """Builds it for one task."""
+
+
+class Keeping:
+    """Encodes the state of one attempt for the sink and decodes it on restore. Mutable."""
+
+    def text(self, finish: Callable[[], KeptState]) -> str:
+        """The stored text of a snapshot; `finish` runs its asynchronous part."""
+        return encoded(finish())
+
+    def state(self, text: str) -> KeptState:
+        return decoded(text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyedParts:
+    """The replaceable parts of one keyed task."""
+
+    barrier_handler: BuildBarrierHandler = SingleCheckpointBarrierHandler.aligned
+    """By default aligned: a barrier blocks its input until all barriers have arrived (C22)."""
+    alternating: BuildAlternatingHandler = SingleCheckpointBarrierHandler.alternating
+    """The same for a task with an alignment timeout: its barriers may overtake (C26)."""
+    channel: Callable[..., InputChannel] = InputChannel
+    """Builds an input channel of such a task."""
+    valve: Callable[[int], StatusWatermarkValve] = StatusWatermarkValve
+    """Builds the watermark valve for a number of inputs."""
+    backend: type[KeyedStateBackend] = KeyedStateBackend
+    timer_services: type[InternalTimerServices] = InternalTimerServices
+    create_with_ttl: CreateWithTtl = create_state_with_ttl
+    keeping: type[Keeping] = Keeping
+    timers_key_context: Callable[[KeyContext], KeyContext] = lambda context: context
+    """The key context whose current key a timer sets before it fires."""
+
+
+HONEST_PARTS = KeyedParts()
+
+
+_CHECKSUM_LENGTH = 16
+
+
+class KeptStateAltered(Exception):
+    """The stored state was altered or truncated."""
+
+
+class KeptState(msgspec.Struct, frozen=True, kw_only=True):
+    """Keyed state and timers of a snapshot; None: empty (C10)."""
+
+    keyed: KeyedStateHandle | None
+    timers: TimersHandle | None
+
+
+def encoded(state: KeptState) -> str:
+    """Encodes `state` as text with a checksum."""
+    body = msgspec.msgpack.encode(state)
+    return f"{_checksum(body)}:{b64encode(body).decode('ascii')}"
+
+
+def decoded(text: str) -> KeptState:
+    """Decodes what `encoded` wrote. Raises `KeptStateAltered`."""
+    checksum, _, rest = text.partition(":")
+    try:
+        body = b64decode(rest, validate=True)
+    except ValueError as error:
+        message = f"the state of the keyed operator is torn: its text is no base64 ({error})"
+        raise KeptStateAltered(message) from error
+    if _checksum(body) != checksum:
+        message = f"the state of the keyed operator is torn or altered: its checksum is not {checksum}"
+        raise KeptStateAltered(message)
+    return msgspec.msgpack.decode(body, type=KeptState)
+
+
+def _checksum(body: bytes) -> str:
+    return sha256(body).hexdigest()[:_CHECKSUM_LENGTH]
+
 
 KEY_GROUPS = 8
 """The maximum parallelism; few, so that each key group holds several keys."""

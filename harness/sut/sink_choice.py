@@ -13,13 +13,11 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from harness.database.checkpoint_store import CheckpointStore
-from harness.database.coordinated_sink import PARTS_KEPT, CoordinatedSink, IdempotentSink
+from harness.database.coordinated_sink import PARTS_KEPT, CoordinatedSink, IdempotentSink, TwoPhaseSink
 from harness.database.driver import Driver, MySqlDriver
 from harness.database.epoch import CheckpointPart, SavedEpoch, SinkLost, Takeover
-from harness.database.failover_sink import FailoverSink
-from harness.database.sink import EpochSink
+from harness.database.sink import EpochSink, FailoverSink
 from harness.database.store_files import Files
-from harness.database.two_phase_sink import TwoPhaseSink
 from harness.history.journal import Journal
 from harness.history.notes import HeardComplete
 from harness.history.recorder import newest_attempt
@@ -29,7 +27,7 @@ from harness.sut.coordination import AtomicCoordination, JournalledSubtask
 from harness.sut.phases import Phases
 from harness.sut.variant import Variant
 from harness.system.clock import REAL_CLOCK, Clock, Deadline
-from reference_impl.task.positioned_input import Checkpoint
+from reference_impl.task.input_processor import Checkpoint
 
 AnySink = EpochSink | CoordinatedSink
 _SINKS: Final[dict[Sink, type[AnySink]]] = {

@@ -15,8 +15,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from harness.sut.gated_inputs import GatedInputs
-from harness.sut.keyed_parts import KeyedParts
 from harness.sut.positions import ChannelState
+from harness.sut.rescaling import KeyedParts
 from reference_impl.checkpoint_events import (
     AlignmentType,
     ChannelEvent,
@@ -26,7 +26,7 @@ from reference_impl.checkpoint_events import (
     CheckpointMetrics,
     CheckpointOptions,
 )
-from reference_impl.checkpoints.barrier_handler import CheckpointBarrierHandler
+from reference_impl.checkpoints.barrier_states import CheckpointBarrierHandler
 from reference_impl.checkpoints.channels import InputChannel, InputChannelInfo
 from reference_impl.checkpoints.input_gate import CheckpointedInputGate, InputGate
 from reference_impl.elements import (
@@ -39,7 +39,7 @@ from reference_impl.elements import (
 )
 from reference_impl.errors import MailboxClosed
 from reference_impl.mailbox.availability import AVAILABLE, Availability, DataInputStatus
-from reference_impl.task.positioned_input import Source
+from reference_impl.task.input_processor import Source
 
 
 class UnalignedInputs(GatedInputs):

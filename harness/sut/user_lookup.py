@@ -1,4 +1,7 @@
-"""A user's own lookup behind `--sut MODULE:FUNCTION`, and the rules that its calls are held to.
+"""A user's own lookup behind --sut MODULE:FUNCTION: the rules that its calls are held to, and their values.
+
+Invariant: an observing record is an instance of its kind and equal in every attribute. What is read of it by other
+means (C code of a serializer) is not noticed; a second call with another record of the key makes up for that.
 
 Invariants: a call raises an `Exception` or returns JSON; only a cancellation from outside of the call passes unchanged.
 """
@@ -14,15 +17,44 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from traceback import walk_tb
 from types import CodeType
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from harness.database.watched_call import CALL, WatchedCall
 from harness.history.notes import HiddenError, Hurried, KeptConnections, NoteLog, OwnConnections
+from harness.scenario.workloads.shape import Lookup
 from harness.sut.lookup_object import LookupObject, ObjectForm, form_of, line_of, place_of
 from harness.sut.user_code import ProcessEnded, is_interruption
 from harness.system.errors import SutError
+
+OF_KEY: Final = frozenset({"key", "service_ms", "row_bytes", "__class__"})
+"""What a function may read of a record and still depend on its key alone: how long the database takes, and how much it
+pads, decides no result."""
+
+
+def observing(kind: type[Lookup], read: set[str]) -> type[Lookup]:
+    """A kind of record that adds to `read` the name of each attribute that is read of it."""
+
+    class Observed(kind, frozen=True, kw_only=True):  # type: ignore[call-arg,misc,valid-type]  # mypy knows no such base
+        def __getattribute__(self, name: str) -> Any:
+            read.add(name)
+            return super().__getattribute__(name)
+
+        def __repr__(self) -> str:
+            read.add("__repr__")
+            return str(super().__repr__())
+
+    Observed.__name__ = Observed.__qualname__ = kind.__name__
+    return Observed
+
+
+def as_list(answer: object) -> list[Any]:
+    """The results of a lookup: None is no result, any other single value one result."""
+    if answer is None:
+        return []
+    return list(answer) if isinstance(answer, list | tuple) else [answer]
+
 
 RESULT_BYTES_MAX = 1 << 20
 """The largest size of what one call may return, as JSON: results are kept in memory, checkpoints and the history."""

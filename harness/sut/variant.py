@@ -15,9 +15,8 @@ from functools import cache
 from typing import Any, Protocol, TypeVar, Unpack, cast
 
 from harness.history.journal import Journal
-from harness.sut.keyed_parts import HONEST_PARTS, KeyedParts
 from harness.sut.registry import REFERENCE, REFERENCE_EMITTER, LookupFunction
-from harness.sut.rescaling import Rescaling
+from harness.sut.rescaling import HONEST_PARTS, KeyedParts, Rescaling
 from reference_impl.flip12.wait_operator import build_operator as build_emitter_operator
 from reference_impl.mailbox.mailbox import Mailbox, MailboxExecutor
 from reference_impl.mailbox.timers import Timers

@@ -502,7 +502,7 @@ class Shared:
         And how a saved find's run differs from its file. Raises SutError for a `sut` that cannot be used.
         """
         from harness.explore.find import options_of_find
-        from harness.sut.user_modules import name_of
+        from harness.sut.user_code import name_of
         from harness.testing.running import checked_sut
 
         is_find = scenario.shows is not None
@@ -566,7 +566,7 @@ class Shared:
     ) -> RunOutcome:
         """Perform one run of a job, which inherits this process's environment; as `performed`."""
         from harness.levels.job.ordering import job_named, job_order
-        from harness.sut.user_modules import import_path
+        from harness.sut.user_code import import_path
 
         file, named = job_named(job)
 

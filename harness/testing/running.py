@@ -33,7 +33,7 @@ from harness.scenario.model import Scenario
 from harness.scenario.order import REFERENCE, AnyOrder, Order, new_run_id
 from harness.scenario.outcome import RunOutcome
 from harness.sut.registry import load_attribute, load_lookup, refuse_hidden
-from harness.sut.user_modules import add_current_folder, import_path, name_of
+from harness.sut.user_code import add_current_folder, import_path, name_of
 from harness.system.choices import fresh_seed
 from harness.system.errors import ScenarioError, SutError, UsageError
 from harness.testing.judging import Verdict, verdict_of

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from harness.database.coordinated_sink import branches_of
 from harness.database.endpoint import Endpoint, connect
-from harness.database.two_phase_sink import branches_of
 from harness.history.event import Commit, Done
 from harness.history.read import read_whole
 from harness.history.verdict import Outcome

@@ -24,16 +24,14 @@ from reference_impl.checkpoint_events import (
     CheckpointFailureReason,
     CheckpointMetaData,
 )
-from reference_impl.checkpoints.barrier_handler import (
+from reference_impl.checkpoints.barrier_states import (
+    AlternatingWaitingForFirstBarrier,
+    BarrierHandlerState,
     ChannelState,
     CheckpointableInput,
     CheckpointableTask,
     InitInputCheckpoint,
     MeasuredAlignment,
-)
-from reference_impl.checkpoints.barrier_states import (
-    AlternatingWaitingForFirstBarrier,
-    BarrierHandlerState,
     WaitingForFirstBarrier,
 )
 from reference_impl.checkpoints.channels import InputChannelInfo

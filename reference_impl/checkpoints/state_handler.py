@@ -20,17 +20,19 @@ from reference_impl.checkpoint_events import (
     HearsOfComplete,
     can,
 )
-from reference_impl.checkpoints.async_checkpoint import OperatorSnapshotFutures
-from reference_impl.checkpoints.task_state import OperatorSubtaskState, TaskStateStore
+from reference_impl.checkpoints.async_checkpoint import (
+    OperatorSnapshotFutures,
+    OperatorSubtaskState,
+    TaskStateStore,
+)
 from reference_impl.errors import WrongState
 from reference_impl.mailbox.timers import Timers
 from reference_impl.state.internal_timer_services import InternalTimerServices
 from reference_impl.state.key_groups import compute_key_group_range_for_operator_index
-from reference_impl.state.keyed_state_backend import KeyedStateBackend
-from reference_impl.state.keyed_state_store import KeyedStateStore
+from reference_impl.state.keyed_state_backend import KeyedStateBackend, KeyedStateStore
 from reference_impl.state.operator_state import OperatorStateBackend
 from reference_impl.state.serializer import PlainSerializer
-from reference_impl.state.snapshot_future import SnapshotFuture
+from reference_impl.state.snapshots import SnapshotFuture
 
 
 class FunctionInitializationContext(Protocol):

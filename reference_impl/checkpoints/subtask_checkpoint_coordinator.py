@@ -21,9 +21,12 @@ from reference_impl.checkpoint_events import (
     CheckpointMetrics,
     CheckpointOptions,
 )
-from reference_impl.checkpoints.async_checkpoint import AsyncCheckpointRunnable, OperatorSnapshotFutures
-from reference_impl.checkpoints.channel_state_writer import ChannelStateWriter
-from reference_impl.checkpoints.task_state import TaskStateStore
+from reference_impl.checkpoints.async_checkpoint import (
+    AsyncCheckpointRunnable,
+    OperatorSnapshotFutures,
+    TaskStateStore,
+)
+from reference_impl.checkpoints.channels import ChannelStateWriter
 from reference_impl.errors import SnapshotCancelled
 from reference_impl.mailbox.timers import Timer, Timers, cancel
 

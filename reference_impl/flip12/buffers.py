@@ -18,8 +18,7 @@ from reference_impl.elements import OperatorInput, QueueElement, Record, Waterma
 from reference_impl.errors import CallbackFailed, MailboxClosed, StreamElementFailed
 from reference_impl.mailbox.mailbox import MailboxExecutor
 from reference_impl.mailbox.timers import Timer, cancel
-from reference_impl.operator.probe import Ending, Probe
-from reference_impl.operator.result import ResultHandle, Supplier, checked_results
+from reference_impl.operator.result import Ending, Probe, ResultHandle, Supplier, checked_results
 
 
 class BufferOwner(Protocol):

@@ -35,11 +35,9 @@ from reference_impl.operator.functions import (
     close_function,
     open_function,
 )
-from reference_impl.operator.probe import Probe
 from reference_impl.operator.queues import checked_capacity
-from reference_impl.operator.quirks import STRICT
-from reference_impl.operator.result import ResultHandle
-from reference_impl.operator.retry import NO_RETRY
+from reference_impl.operator.result import Probe, ResultHandle
+from reference_impl.operator.retry import NO_RETRY, STRICT
 
 STOP_LIMIT_S = 5.0
 """`stop` waits this long for a running emission, and then for the thread to end."""

@@ -1,5 +1,8 @@
 """The asynchronous wait operator: calls a function for each record and emits the results when they arrive.
 
+Answers to Flink's `StreamElementSerializer`. Invariant: an element comes back equal, its value as the state's
+serializer decodes it; an unknown kind of element is refused (A61).
+
 Answers to Flink's `AsyncWaitOperator`. Invariant: an element is in the queue from its admission until its results
 have been passed to `emit`; the queue and what was emitted together account for every element received, so a snapshot
 of the queue is a complete checkpoint (A59). All code here runs on the task's thread, as mail or as the default
@@ -20,21 +23,73 @@ from typing import Any
 from msgspec.structs import replace
 
 from reference_impl.checkpoints.state_handler import StateInitializationContext, StateSnapshotContext
-from reference_impl.elements import OperatorInput, QueueElement, Record, Watermark, WatermarkStatus
+from reference_impl.elements import (
+    LatencyMarker,
+    OperatorInput,
+    QueueElement,
+    Record,
+    RecordAttributes,
+    Watermark,
+    WatermarkStatus,
+)
 from reference_impl.errors import CallbackFailed, MailboxClosed, SimulationStuck, WrongState
 from reference_impl.mailbox.availability import Availability
 from reference_impl.mailbox.mailbox import Deliverable, MailboxExecutor
 from reference_impl.mailbox.timers import Timers
 from reference_impl.operator import functions
 from reference_impl.operator.functions import AsyncFunction
-from reference_impl.operator.probe import Probe
 from reference_impl.operator.queues import CheckedEntry, ElementQueue, Entry, GatedQueue
-from reference_impl.operator.quirks import Quirks
-from reference_impl.operator.result import ResultHandle, Settlement
-from reference_impl.operator.retry import Attempts, JudgedSettlement, RetryStrategy, may_retry, strategy_for
-from reference_impl.state.element_serializer import queue_element_from, to_state
+from reference_impl.operator.result import Probe, ResultHandle, Settlement
+from reference_impl.operator.retry import (
+    Attempts,
+    JudgedSettlement,
+    Quirks,
+    RetryStrategy,
+    may_retry,
+    strategy_for,
+)
 from reference_impl.state.operator_state import PartitionableListState
 from reference_impl.state.state_descriptor import ListStateDescriptor
+
+
+def to_state(element: OperatorInput) -> tuple[Any, ...]:
+    """`element` as a tuple that begins with its kind."""
+    match element:
+        case Record():
+            return ("record", element.value, element.timestamp, element.position)
+        case Watermark():
+            return ("watermark", element.timestamp, element.position)
+        case WatermarkStatus():
+            return ("status", element.idle, element.position)
+        case LatencyMarker():
+            return ("latency marker", element.id)
+        case RecordAttributes():
+            return ("attributes", element.backlog)
+
+
+def from_state(item: object) -> OperatorInput:
+    """The element from such a tuple. Raises WrongState for anything else (A61)."""
+    match item:
+        case ("record", value, (int() | None) as timestamp, (int() | None) as position):
+            return Record(value=value, timestamp=timestamp, position=position)
+        case ("watermark", int() as timestamp, (int() | None) as position):
+            return Watermark(timestamp=timestamp, position=position)
+        case ("status", bool() as idle, (int() | None) as position):
+            return WatermarkStatus(idle=idle, position=position)
+        case ("latency marker", int() as number):
+            return LatencyMarker(id=number)
+        case ("attributes", bool() as backlog):
+            return RecordAttributes(backlog=backlog)
+    raise WrongState(f"{item!r} is no stream element; the state was written by something else (A61)")
+
+
+def queue_element_from(item: object) -> QueueElement:
+    """The same for a queued element; refuses latency markers and attributes, which are never queued (A61)."""
+    element = from_state(item)
+    if isinstance(element, LatencyMarker | RecordAttributes):
+        raise WrongState(f"{element!r} is never queued; the state was written by something else (A61)")
+    return element
+
 
 QUEUE_STATE = ListStateDescriptor(name="_async_wait_operator_state_")
 """One item per queued element; on rescaling, they are split among the subtasks (A56, A64)."""

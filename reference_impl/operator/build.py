@@ -15,10 +15,9 @@ from reference_impl.mailbox.mailbox import MailboxExecutor
 from reference_impl.mailbox.timers import Timers
 from reference_impl.operator.async_wait import AsyncWaitOperator
 from reference_impl.operator.functions import AsyncFunction
-from reference_impl.operator.probe import Probe
 from reference_impl.operator.queues import ElementQueue, KeyOf, OrderedQueue, UnorderedQueue, keyed_queue
-from reference_impl.operator.quirks import STRICT, Quirks
-from reference_impl.operator.retry import NO_RETRY, RetryStrategy
+from reference_impl.operator.result import Probe
+from reference_impl.operator.retry import NO_RETRY, STRICT, Quirks, RetryStrategy
 
 DEFAULT_CAPACITY = 100
 """Default limit of elements in the queue (A1)."""

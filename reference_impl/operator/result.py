@@ -1,4 +1,7 @@
-"""The handle through which an asynchronous call reports its outcome.
+"""The handle through which an asynchronous call reports its outcome, and the probe that observes both.
+
+Flink has no such class, and its operator has no metrics of its own (A92). Invariant: a report precedes the
+visible effect of what it reports, and never changes what the operator does.
 
 Answers to Flink's `ResultFuture` and `AsyncWaitOperator.ResultHandler`. Invariant: only the first outcome counts (A36),
 and it reaches the operator as mail: nothing is emitted on the stack of the caller who reports it (A37).
@@ -10,6 +13,7 @@ its test and assignment of `outcome` are one step. `fail` first moves to the tas
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 from functools import partial
 from threading import get_ident
 from typing import Any, Protocol
@@ -17,8 +21,35 @@ from typing import Any, Protocol
 from reference_impl.elements import OperatorInput, Record
 from reference_impl.errors import CallbackFailed, MailboxClosed, StreamElementFailed
 from reference_impl.mailbox.mailbox import Deliverable
-from reference_impl.operator.probe import Ending, Probe
 from reference_impl.operator.queues import ElementQueue, Entry
+
+
+class Ending(StrEnum):
+    """How one attempt of a record's call ended, as the operator accepted it."""
+
+    OK = "ok"
+    FAIL = "fail"
+    TIMEOUT = "timeout"
+
+
+class Probe(Protocol):
+    """Receives each call and each accepted outcome, on the task's thread."""
+
+    def called(self, record: Record, *, attempt: int) -> None:
+        """The function is about to be invoked for `record`; the first attempt is 1."""
+
+    def settled(
+        self,
+        record: Record,
+        *,
+        attempt: int,
+        ending: Ending,
+        final: bool,
+        results: Sequence[Any] | None = None,
+        error: BaseException | None = None,
+    ) -> None:
+        """An outcome was accepted: the `results` of OK or TIMEOUT, or the `error` of a failure."""
+
 
 Supplier = Callable[[], Sequence[Any]]
 """Computes the results on the task's thread, so it may use objects that only this thread may touch (A42)."""

@@ -1,4 +1,7 @@
-"""Retry: the strategies that decide whether and when to call again, and the attempts of one record.
+"""Retry: the strategies that decide whether and when to call again, and where Flink 2.3.0 differs (quirks).
+
+Answers to decision 12 (`strict` and `flink`). Invariant: a flag that is off changes nothing, and each can be
+set alone; the profile `flink` sets those of 2.3.0.
 
 Answers to Flink's `AsyncRetryStrategy`, `AsyncRetryPredicate`, `AsyncRetryStrategies`, `RetryPredicates` and
 `AsyncWaitOperator.RetryableResultHandlerDelegator`. Invariant: a delay depends only on the strategy and the
@@ -9,7 +12,7 @@ this on purpose, as Flink 2.3.0 does; only the quirk `backoff_is_shared` uses it
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import floor
 from threading import get_ident
@@ -21,9 +24,51 @@ from reference_impl.elements import Record
 from reference_impl.errors import CallbackFailed
 from reference_impl.mailbox.timers import Timeouts, Timer, Timers, cancel
 from reference_impl.operator.functions import AsyncFunction, begin_call
-from reference_impl.operator.probe import Ending, Probe
-from reference_impl.operator.quirks import Quirks
-from reference_impl.operator.result import Settlement, Supplier, checked_results
+from reference_impl.operator.result import Ending, Probe, Settlement, Supplier, checked_results
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quirks:
+    """Which deviations of Flink 2.3.0 to reproduce. All of them concern retry."""
+
+    late_outcome_counts_for_next_attempt: bool = False
+    """A76: an outcome of attempt k that arrives while attempt k+1 runs counts as the outcome of k+1."""
+    timeout_outcome_is_judged: bool = False
+    """A80: at exactly the timeout, the outcome given by `timeout` is judged like an attempt's, and may be retried."""
+    attempt_outcome_beats_timeout: bool = False
+    """A81: an attempt's outcome between the timer's mail and the outcome given by `timeout` replaces it
+    (FLINK-40456).
+    """
+    backoff_is_shared: bool = False
+    """A82: exponential delays grow from the last delay of any record (FLINK-33698)."""
+    last_calls_follow_registration: bool = False
+    """A86: the end of input also repeats retries that are running, and calls that timed out in their first
+    backoff.
+    """
+    retries_past_the_timeout: bool = False
+    """A72: an outcome is retried however long the timeout has passed. Flink 1.20.5 only, which does not have the
+    check of FLINK-38082; later releases have it, so profile `flink` does not set it.
+    """
+
+
+STRICT = Quirks()
+"""What the specification intends."""
+
+FLINK = Quirks(
+    late_outcome_counts_for_next_attempt=True,
+    timeout_outcome_is_judged=True,
+    attempt_outcome_beats_timeout=True,
+    backoff_is_shared=True,
+    last_calls_follow_registration=True,
+)
+"""What Flink 2.3.0 does."""
+
+FLINK_1_20 = replace(FLINK, retries_past_the_timeout=True)
+"""What Flink 1.20.5 does."""
+
+PROFILES = {"strict": STRICT, "flink": FLINK}
+"""Each profile by name."""
+
 
 ResultPredicate = Callable[[Sequence[Any]], bool]
 ErrorPredicate = Callable[[BaseException], bool]

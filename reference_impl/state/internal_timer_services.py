@@ -24,7 +24,7 @@ from reference_impl.state.internal_timers import (
     Triggerable,
 )
 from reference_impl.state.key_groups import KeyGroupRange, assign_to_key_group
-from reference_impl.state.snapshot_future import SnapshotFuture
+from reference_impl.state.snapshots import SnapshotFuture
 
 PassWatermark = Callable[[Watermark], None]
 

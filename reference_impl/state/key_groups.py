@@ -17,8 +17,7 @@ from functools import lru_cache, reduce
 from typing import Any
 
 from reference_impl.errors import StateError
-from reference_impl.state.schema import ANY
-from reference_impl.state.serializer import UNENCODABLE, PlainSerializer, serializer_for
+from reference_impl.state.serializer import ANY, UNENCODABLE, PlainSerializer, serializer_for
 
 Identity = int | str | bytes
 """An int or a str is its own identity; other plain values have bytes."""

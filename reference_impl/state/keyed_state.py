@@ -1,4 +1,7 @@
-"""The kinds of keyed state except the map: value, list, reducing and aggregating.
+"""The kinds of keyed state: value, list, reducing, aggregating and map.
+
+Answers to Flink's `MapState` and `HeapMapState`. Invariant: something is stored if and only if there is an entry; a
+view or iterator keeps the key and namespace with which it was created (S6).
 
 Answers to Flink's `State`, `InternalKvState`, `ValueState`, `ListState`, `ReducingState`, `AggregatingState` and their
 `Heap...` classes, and to the creation of states in `HeapKeyedStateBackend`. Invariant: each kind of descriptor has one
@@ -7,14 +10,15 @@ class of state, with or without TTL.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import reduce
 from typing import Any, Protocol
 
-from reference_impl.state.copy_on_write_state_map import Cell
-from reference_impl.state.handles import StateMetaInfo
-from reference_impl.state.map_state import MapState
-from reference_impl.state.serializer import UNENCODABLE, TypeSerializer
+from reference_impl.errors import StateError, WrongState
+from reference_impl.state.copy_on_write_state_map import Cell, CopyOnWriteStateMap, EntryKey
+from reference_impl.state.key_groups import Identity, identity_of, value_of
+from reference_impl.state.serializer import UNENCODABLE, PlainSerializer, ScalarSerializer, TypeSerializer
+from reference_impl.state.snapshots import StateMetaInfo
 from reference_impl.state.state_descriptor import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -24,6 +28,196 @@ from reference_impl.state.state_descriptor import (
     ValueStateDescriptor,
 )
 from reference_impl.state.state_table import HeapState, StateTable
+
+_Project = Callable[[Identity, bytes | None], Any]
+"""What an iterator returns for an entry: key, value or both."""
+
+
+class MapState(HeapState):
+    """A map per key. Mutable. Map keys differ by type too: 1 is not True."""
+
+    def __init__(self, descriptor: MapStateDescriptor, serializer: TypeSerializer, table: StateTable) -> None:
+        super().__init__(table)
+        self.descriptor = descriptor
+        self._encode = serializer.encode
+        self._decode = serializer.decode
+        self._keys = descriptor.key_serializer
+        is_simple = isinstance(self._keys, PlainSerializer | ScalarSerializer)
+        self._identity_of: Callable[[Any], Identity] = identity_of if is_simple else self._keys.encode
+        self._key_of: Callable[[Any], Any] = value_of if is_simple else self._keys.decode
+
+    def get(self, key: object) -> Any:
+        """A copy of the value; None if there is none or it is None."""
+        return self._decoded(self._items().get(self._identity(key)))
+
+    def contains(self, key: object) -> bool:
+        """Whether there is an entry, even with the value None."""
+        return self._identity(key) in self._items()
+
+    def is_empty(self) -> bool:
+        return not self._items()
+
+    def put(self, key: object, value: object) -> None:
+        """Replace the value, which may be None."""
+        self._put({self._identity_to_write(key): self._encoded(value)})
+
+    def put_all(self, values: Mapping[Any, Any]) -> None:
+        """Put all entries, or none if one is refused."""
+        if values is None:
+            raise self._entry.refusal("None is no mapping; give an empty one, or clear()")
+        self._put({self._identity_to_write(key): self._encoded(value) for key, value in values.items()})
+
+    def remove(self, key: object) -> None:
+        self.entries_here().remove(self._identity(key))
+
+    def entries(self) -> MapView:
+        """Pairs of key and value, in the order in which the keys were first put."""
+        return self._view(lambda key, data: (self._key_of(key), self._decoded(data)))
+
+    def keys(self) -> MapView:
+        """The keys, in the order in which they were first put."""
+        return self._view(lambda key, _: self._key_of(key))
+
+    def values(self) -> MapView:
+        """The values, in the order in which their keys were first put."""
+        return self._view(lambda _, data: self._decoded(data))
+
+    def iterator(self) -> MapIterator:
+        """An iterator over the entries that can remove the one it returned last."""
+        return iter(self.entries())
+
+    def entries_here(self) -> MapEntries:
+        """The stored entries of the current key and namespace; still the same ones after another key is selected."""
+        return MapEntries(self.table.map, self._entry.place())
+
+    def key_of(self, identity: Identity) -> Any:
+        """The user's key with that identity."""
+        return self._key_of(identity)
+
+    def _view(self, project: _Project) -> MapView:
+        return MapView(self.entries_here(), project)
+
+    def _items(self) -> dict[Identity, bytes | None]:
+        cell: Cell[dict[Identity, bytes | None]] | None = self._entry.get()
+        return {} if cell is None else cell.items
+
+    def _put(self, items: dict[Identity, bytes | None]) -> None:
+        cell = self._entry.cell_to_write()
+        if cell is not None:
+            cell.items |= items
+        elif items:
+            self._entry.put_items(items)
+
+    def _decoded(self, data: bytes | None) -> Any:
+        return None if data is None else self._decode(data)
+
+    def _encoded(self, value: object) -> bytes | None:
+        try:
+            return None if value is None else self._encode(value)
+        except UNENCODABLE as error:
+            raise self._refusal(error) from None
+
+    def _identity(self, key: object) -> Identity:
+        try:
+            return self._identity_of(key)
+        except UNENCODABLE as error:
+            raise self._refusal(error) from None
+
+    def _identity_to_write(self, key: object) -> Identity:
+        """The identity of a key to be stored, after a check of its type."""
+        try:
+            self._keys.encode(key)
+        except UNENCODABLE as error:
+            raise self._refusal(error) from None
+        return self._identity_of(key)
+
+    def _refusal(self, problem: object) -> StateError:
+        return self._entry.refusal(problem)
+
+
+class MapEntries:
+    """The map stored under one key and namespace, whatever is selected later. Mutable: it changes the state itself."""
+
+    def __init__(self, state_map: CopyOnWriteStateMap, place: tuple[int, EntryKey]) -> None:
+        self._map = state_map
+        self._place = place
+
+    @property
+    def items(self) -> dict[Identity, bytes | None]:
+        """The encoded values by key identity; must not be changed, and must be read again after each change."""
+        cell: Cell[dict[Identity, bytes | None]] | None = self._map.get(*self._place)
+        return {} if cell is None else cell.items
+
+    def replace(self, identity: Identity, data: bytes) -> None:
+        """Replace the value of an existing entry."""
+        cell = self._map.cell_to_write(*self._place)
+        assert cell is not None
+        cell.items[identity] = data
+
+    def remove(self, identity: Identity) -> None:
+        """Remove an entry; with the last one, remove the whole map (FLINK-21413)."""
+        if identity not in self.items:
+            return
+        cell = self._map.cell_to_write(*self._place)
+        assert cell is not None
+        del cell.items[identity]
+        if not cell.items:
+            self._map.remove(*self._place)
+
+
+class MapView:
+    """A live view of a map: each iteration starts anew, each length is counted anew."""
+
+    def __init__(self, entries: MapEntries, project: _Project) -> None:
+        self._entries = entries
+        self._project = project
+
+    def __len__(self) -> int:
+        return len(self._entries.items)
+
+    def __iter__(self) -> MapIterator:
+        return MapIterator(self._entries, self._project)
+
+
+class MapIterator:
+    """Iterates once over a map. Mutable.
+
+    Entries put during the iteration are not visited, removed ones neither; a changed value appears as it is then.
+    """
+
+    def __init__(self, entries: MapEntries, project: _Project) -> None:
+        self._entries = entries
+        self._project = project
+        self._ahead = iter(tuple(entries.items))
+        self._next: Identity | None = None
+        self._last: Identity | None = None
+        """The entry returned last, which `remove` removes even after `has_next` (FLINK-10267)."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        if not self.has_next():
+            raise StopIteration
+        assert self._next is not None
+        self._last, self._next = self._next, None
+        return self._project(self._last, self._entries.items[self._last])
+
+    def has_next(self) -> bool:
+        """Whether there is a further entry; changes nothing."""
+        items = self._entries.items
+        while self._next is None or self._next not in items:
+            self._next = next(self._ahead, None)
+            if self._next is None:
+                return False
+        return True
+
+    def remove(self) -> None:
+        """Remove the entry returned last; WrongState before the first one, and on a second call."""
+        if self._last is None:
+            raise WrongState("there is no entry to remove: call next() first, and remove() once for each")
+        self._entries.remove(self._last)
+        self._last = None
 
 
 class KeyedState(Protocol):

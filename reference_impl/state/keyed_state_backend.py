@@ -1,4 +1,4 @@
-"""The keyed state of one subtask of an operator: its states by name, its current key, its snapshots.
+"""The keyed state of one subtask: its states by name, current key and snapshots, and how a function requests it.
 
 Answers to Flink's `AbstractKeyedStateBackend` and `HeapKeyedStateBackend`. Invariant: each access concerns the current
 key (S1); a snapshot is the complete state at the moment when `snapshot` returned, including states that no operator
@@ -6,6 +6,9 @@ has registered (S9); a restore takes exactly the key groups of this subtask.
 
 `snapshot` itself only copies directories, which takes some microseconds for each thousand keys; the returned future
 encodes the entries, some hundred keys in each slice.
+
+Answers to Flink's `KeyedStateStore` and `DefaultKeyedStateStore`. Invariant: all states have the default namespace;
+the operator selects the key (S1).
 """
 
 from __future__ import annotations
@@ -18,15 +21,36 @@ import msgspec
 from reference_impl.checkpoint_events import CheckpointOptions
 from reference_impl.errors import StateError, StateMigrationException, WrongState
 from reference_impl.state.copy_on_write_state_map import CopyOnWriteStateMap
-from reference_impl.state.handles import Block, KeyedStateHandle, StateMetaInfo
 from reference_impl.state.key_groups import HashableKey, InternalKeyContext, KeyGroupRange
-from reference_impl.state.keyed_state import KeyedState, create_state, meta_of
-from reference_impl.state.schema import Compatibility, Schema, compatibility
-from reference_impl.state.serializer import TypeSerializer
-from reference_impl.state.snapshot_future import SnapshotFuture
-from reference_impl.state.state_descriptor import StateDescriptor
+from reference_impl.state.keyed_state import (
+    AggregatingState,
+    KeyedState,
+    ListState,
+    MapState,
+    ReducingState,
+    ValueState,
+    create_state,
+    meta_of,
+)
+from reference_impl.state.serializer import Compatibility, Schema, TypeSerializer, compatibility
+from reference_impl.state.snapshots import Block, KeyedStateHandle, SnapshotFuture, StateMetaInfo
+from reference_impl.state.state_descriptor import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
 from reference_impl.state.state_table import StateTable, StateTableSnapshot
 from reference_impl.state.ttl_state_factory import CreateWithTtl, create_state_with_ttl
+from reference_impl.state.ttl_states import (
+    TtlAggregatingState,
+    TtlListState,
+    TtlMapState,
+    TtlReducingState,
+    TtlValueState,
+)
 
 
 class KeyedStateBackend:
@@ -346,3 +370,42 @@ class KeyedStateRegistry:
                 state=state,
             )
         return self._now_ms
+
+
+class KeyedStateStore:
+    """Requests states from `backend`."""
+
+    def __init__(self, backend: KeyedStateBackend) -> None:
+        self._backend = backend
+
+    def get_state(self, descriptor: ValueStateDescriptor) -> ValueState | TtlValueState:
+        state: ValueState | TtlValueState = self._state(descriptor, ValueStateDescriptor)
+        return state
+
+    def get_list_state(self, descriptor: ListStateDescriptor) -> ListState | TtlListState:
+        state: ListState | TtlListState = self._state(descriptor, ListStateDescriptor)
+        return state
+
+    def get_reducing_state(self, descriptor: ReducingStateDescriptor) -> ReducingState | TtlReducingState:
+        state: ReducingState | TtlReducingState = self._state(descriptor, ReducingStateDescriptor)
+        return state
+
+    def get_aggregating_state(
+        self, descriptor: AggregatingStateDescriptor
+    ) -> AggregatingState | TtlAggregatingState:
+        state: AggregatingState | TtlAggregatingState = self._state(descriptor, AggregatingStateDescriptor)
+        return state
+
+    def get_map_state(self, descriptor: MapStateDescriptor) -> MapState | TtlMapState:
+        state: MapState | TtlMapState = self._state(descriptor, MapStateDescriptor)
+        return state
+
+    def _state(self, descriptor: StateDescriptor, kind: type[StateDescriptor]) -> Any:
+        """Refuse a descriptor of another kind here instead of at its first use."""
+        if not isinstance(descriptor, kind):
+            raise StateError(
+                f"a {type(descriptor).__name__} cannot describe this kind of state; give a {kind.__name__}",
+                operator=self._backend.operator,
+                state=getattr(descriptor, "name", None),
+            )
+        return self._backend.get_partitioned_state(None, descriptor)

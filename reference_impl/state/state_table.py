@@ -17,8 +17,8 @@ from reference_impl.state.copy_on_write_state_map import (
     StateMapSnapshot,
     Stored,
 )
-from reference_impl.state.handles import Block, StateMetaInfo, StoredItems, decode_block, encode_block
 from reference_impl.state.key_groups import Identity, InternalKeyContext, identity_of, value_of
+from reference_impl.state.snapshots import Block, StateMetaInfo, StoredItems, decode_block, encode_block
 
 Change = Callable[[Any], Any]
 """Maps a stored value to its replacement; both are bytes, or None, which occurs only inside maps."""

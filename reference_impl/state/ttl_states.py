@@ -17,11 +17,12 @@ from reference_impl.state.keyed_state import (
     AggregatingState,
     KeyedState,
     ListState,
+    MapEntries,
+    MapState,
     ReducingState,
     ValueState,
 )
-from reference_impl.state.map_state import MapEntries, MapState
-from reference_impl.state.serializer import TypeSerializer
+from reference_impl.state.serializer import TtlValue, TypeSerializer, last_access_of
 from reference_impl.state.state_descriptor import (
     AggregateFunction,
     AggregatingStateDescriptor,
@@ -29,10 +30,12 @@ from reference_impl.state.state_descriptor import (
     MapStateDescriptor,
     ReduceFunction,
     ReducingStateDescriptor,
+    StateTtlConfig,
+    StateVisibility,
+    TtlTimeProvider,
+    UpdateType,
     ValueStateDescriptor,
 )
-from reference_impl.state.ttl_config import StateTtlConfig, StateVisibility, TtlTimeProvider, UpdateType
-from reference_impl.state.ttl_value import TtlValue, last_access_of
 
 
 class TtlDecorator:

@@ -1,9 +1,16 @@
 """Several operators in one task: what one emits, the next processes at once, on the same thread.
 
+Answers to Flink's `Environment`, `RecordWriter` and `RecordWriterDelegate`. Invariant: the environment does not change
+while the task lives. A writer sends elements and events in the order in which they were given, except that a priority
+event may overtake (C3, C27).
+
 Answers to Flink's `OperatorChain`, `RegularOperatorChain` and `FinishedOperatorChain`. Invariant: an operator's mail
 has its place in the chain as priority, so a yield runs mail of that operator and of those downstream, never of those
 upstream (A30, M25), and no emission is re-entered (A90). Operators are opened from the tail and finished from the head
 (M45, M46).
+
+Answers to an `AsyncWaitOperatorFactory` with a `StreamOperatorStateHandler`. Invariant: a snapshot holds the elements
+unserialised; the code that stores the checkpoint serialises each of them once.
 """
 
 from __future__ import annotations
@@ -11,21 +18,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from reference_impl.checkpoint_events import (
     ChannelEvent,
     CheckpointBarrier,
+    CheckpointException,
     CheckpointMetaData,
     CheckpointOptions,
     StopMode,
     can,
 )
-from reference_impl.elements import OperatorInput, Record
+from reference_impl.checkpoints.async_checkpoint import OperatorSnapshotFutures
+from reference_impl.elements import OperatorInput, QueueElement, Record
 from reference_impl.errors import WrongState
 from reference_impl.mailbox.availability import AVAILABLE, Availability
 from reference_impl.mailbox.mailbox import Mailbox, MailboxExecutor
 from reference_impl.mailbox.timers import Timers
+from reference_impl.state.snapshots import SnapshotFuture
 from reference_impl.task.stream_operator import (
     Emit,
     OperatorStateHandler,
@@ -35,7 +45,76 @@ from reference_impl.task.stream_operator import (
     TwoInputStreamOperator,
     WithRoom,
 )
-from reference_impl.task.task_environment import RecordWriter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskEnvironment:
+    """What a task knows of its job, and the callbacks through which it reports. Passed to the task's constructor.
+
+    Answers to Flink's `Environment`. Invariant: it does not change while the task lives.
+    """
+
+    task_name: str
+    decline_checkpoint: Callable[[int, CheckpointException], None]
+    """Tells the coordinator that the task does not take part in a checkpoint (C16)."""
+    notify_end_of_data: Callable[[], None] = lambda: None
+    """Tells the coordinator that the task has processed its last record (M41)."""
+    restored_checkpoint_id: int | None = None
+    checkpoints_after_tasks_finish: bool = True
+    """Whether a task without more data stays until a last checkpoint is complete (C18, FLIP-147)."""
+    read_channel_state: Callable[[], None] = lambda: None
+    """Puts in-flight data back into the channels. Runs in `channel_io`; an exception fails the task (M46)."""
+    channel_io: Callable[[Callable[[], None]], None] = lambda action: action()
+    """Runs one action, on any thread, now or later."""
+    changelog: Callable[[], Availability] | None = None
+    """Whether the state changelog accepts changes (M42); None if there is no changelog."""
+
+
+class RecordWriter(Protocol):
+    """The output of a chain's last operator: partitions of a network, or a sink.
+
+    Answers to Flink's `RecordWriter` and `RecordWriterDelegate`. Invariant: elements and events leave in the order in
+    which they were given, except that a priority event may overtake (C3, C27).
+    """
+
+    @property
+    def is_available(self) -> Availability:
+        """Whether a record could be written without waiting; if not, the task is under soft back pressure (M42)."""
+
+    @property
+    def all_data_processed(self) -> Availability:
+        """Whether every reader has processed everything before the `EndOfData` (M47)."""
+
+    def emit(self, element: OperatorInput) -> None:
+        """Send a record to one reader, anything else to all."""
+
+    def broadcast_event(self, event: ChannelEvent, *, is_priority: bool = False) -> None: ...
+
+    def flush(self) -> None:
+        """Send everything that is buffered."""
+
+
+class LocalRecordWriter:
+    """A writer without a network: passes elements and events on at once, and always has room."""
+
+    is_available: Availability = AVAILABLE
+    all_data_processed: Availability = AVAILABLE
+
+    def __init__(
+        self,
+        emit: Callable[[OperatorInput], None],
+        *,
+        on_event: Callable[[ChannelEvent], None] = lambda _event: None,
+    ) -> None:
+        self.emit = emit
+        self._on_event = on_event
+
+    def broadcast_event(self, event: ChannelEvent, *, is_priority: bool = False) -> None:
+        """Send an event; nothing is in flight that a priority event could overtake."""
+        del is_priority
+        self._on_event(event)
+
+    def flush(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,3 +325,143 @@ def _call_all(actions: Iterable[Callable[[], None]]) -> None:
                 first.add_note(f"suppressed: {error!r}")
     if first is not None:
         raise first
+
+
+class AsyncOperator(Protocol):
+    """The methods that every implementation of the operator has."""
+
+    @property
+    def room(self) -> Availability:
+        """Whether an element would be admitted at once (A33)."""
+
+    def open(self, restored: Iterable[QueueElement] = ()) -> None:
+        """Process the elements of a snapshot again (A61)."""
+
+    def process(self, element: OperatorInput) -> None:
+        """Admit an element (A27)."""
+
+    def snapshot(self) -> Sequence[QueueElement]:
+        """The elements whose results were not emitted (A56)."""
+
+    def end_input(self) -> None:
+        """Return when everything was emitted (A66)."""
+
+    def close(self) -> None: ...
+
+
+class BuildAsyncOperator(Protocol):
+    """Builds the operator at its place in the chain."""
+
+    def __call__(
+        self,
+        *,
+        executor: MailboxExecutor,
+        timers: Timers,
+        emit: Callable[[OperatorInput], None],
+        fail: Callable[[BaseException], None],
+    ) -> AsyncOperator: ...
+
+
+class PatientlyFed:
+    """Wraps an operator that is fed even when its queue is full; `process` then runs mail until a slot is free.
+
+    Mutable. This is Flink's behaviour before FLINK-39835. `entering` holds the element that waits for a slot; a
+    snapshot must contain it (FLINK-7949).
+    """
+
+    def __init__(self, operator: AsyncOperator, restored: Iterable[QueueElement]) -> None:
+        self._operator = operator
+        self._restored = restored
+        self.entering: tuple[Any, ...] = ()
+        self.snapshot = operator.snapshot
+
+    def open(self) -> None:
+        restored, self._restored = self._restored, ()
+        self._operator.open(restored)
+
+    def process(self, element: OperatorInput) -> None:
+        self.entering = (element,)
+        self._operator.process(element)
+        self.entering = ()
+
+    def end_input(self) -> None:
+        self._operator.end_input()
+
+    def close(self) -> None:
+        self._operator.close()
+
+
+class Fed:
+    """Wraps an operator that is fed only while it has room."""
+
+    entering = ()
+
+    def __init__(self, operator: AsyncOperator, restored: Iterable[QueueElement]) -> None:
+        self._operator = operator
+        self._restored = restored
+        self.process = operator.process
+        self.snapshot = operator.snapshot
+
+    def open(self) -> None:
+        restored, self._restored = self._restored, ()
+        self._operator.open(restored)
+
+    @property
+    def room(self) -> Availability:
+        """Whether an element would be admitted at once (A33)."""
+        return self._operator.room
+
+    def end_input(self) -> None:
+        self._operator.end_input()
+
+    def close(self) -> None:
+        self._operator.close()
+
+
+def async_link(
+    build: BuildAsyncOperator,
+    *,
+    operator_id: str,
+    restored: Iterable[QueueElement],
+    is_hard: bool,
+    blocked: Callable[[tuple[Any, ...]], tuple[Any, ...]],
+) -> OperatorLink:
+    """Build the link. `is_hard` feeds a full queue; `blocked` gives what a snapshot holds of the waiting element."""
+    kind = PatientlyFed if is_hard else Fed
+
+    def built(*, downstream: Callable[[], Availability] | None, **parts: Any) -> Fed | PatientlyFed:
+        if downstream is not None:  # not every implementation has this parameter
+            parts["downstream"] = downstream
+        return kind(build(**parts), restored)
+
+    return OperatorLink(
+        operator_id=operator_id, build=built, state_handler=partial(_ElementState, blocked=blocked)
+    )
+
+
+class _ElementState:
+    """An `OperatorStateHandler` whose state is the operator's elements; `open` restores them."""
+
+    def __init__(self, operator: Fed | PatientlyFed, timers: Timers, *, blocked: Any) -> None:
+        del timers
+        self._operator = operator
+        self._blocked = blocked
+
+    def initialize_operator_state(self, operator: Any) -> None:
+        """Does nothing: the operator's `open` restores the elements."""
+
+    def snapshot_state(
+        self, operator: Any, metadata: CheckpointMetaData, options: CheckpointOptions
+    ) -> OperatorSnapshotFutures:
+        """Elements are frozen values: nothing is copied, and there is no asynchronous part."""
+        del operator, metadata, options
+        elements = (*self._operator.snapshot(), *self._blocked(self._operator.entering))
+        return OperatorSnapshotFutures(managed_operator_state=SnapshotFuture.of(elements))
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None: ...
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None: ...
+
+    def notify_checkpoint_subsumed(self, checkpoint_id: int) -> None: ...
+
+    def close(self) -> None: ...

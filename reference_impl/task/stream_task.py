@@ -30,9 +30,8 @@ from reference_impl.mailbox.availability import AVAILABLE, Availability, DataInp
 from reference_impl.mailbox.mailbox import MAX_PRIORITY, MIN_PRIORITY
 from reference_impl.mailbox.processor import MailboxProcessor, PeriodTimer
 from reference_impl.task.input_processor import StreamInputProcessor
-from reference_impl.task.operator_chain import OperatorChain
+from reference_impl.task.operator_chain import OperatorChain, RecordWriter, TaskEnvironment
 from reference_impl.task.task_checkpoints import SubtaskCheckpoints, TaskCheckpoints
-from reference_impl.task.task_environment import RecordWriter, TaskEnvironment
 
 
 class TaskWaits:

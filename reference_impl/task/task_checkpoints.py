@@ -20,8 +20,7 @@ from reference_impl.checkpoint_events import (
 )
 from reference_impl.errors import StopWithSavepointFailed
 from reference_impl.mailbox.availability import Availability
-from reference_impl.task.operator_chain import OperatorChain
-from reference_impl.task.task_environment import RecordWriter, TaskEnvironment
+from reference_impl.task.operator_chain import OperatorChain, RecordWriter, TaskEnvironment
 
 
 class SubtaskCheckpoints(Protocol):

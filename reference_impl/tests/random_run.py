@@ -15,8 +15,7 @@ from reference_impl.elements import LatencyMarker, OperatorInput, WatermarkStatu
 from reference_impl.mailbox.loops import virtual_loop
 from reference_impl.operator.build import Mode
 from reference_impl.operator.functions import from_coroutine
-from reference_impl.operator.quirks import FLINK, STRICT
-from reference_impl.operator.retry import ExponentialBackoff, any_error, empty_result
+from reference_impl.operator.retry import FLINK, STRICT, ExponentialBackoff, any_error, empty_result
 from reference_impl.tests.rig import Rig, record, watermark
 
 ELEMENTS = 60

@@ -23,11 +23,9 @@ from reference_impl.mailbox.timers import Timers
 from reference_impl.operator.async_wait import AsyncWaitOperator
 from reference_impl.operator.build import BuildOperator, Mode, build_operator
 from reference_impl.operator.functions import AsyncFunction
-from reference_impl.operator.probe import Ending
 from reference_impl.operator.queues import KeyOf
-from reference_impl.operator.quirks import Quirks
-from reference_impl.operator.result import ResultHandle
-from reference_impl.operator.retry import RetryStrategy
+from reference_impl.operator.result import Ending, ResultHandle
+from reference_impl.operator.retry import Quirks, RetryStrategy
 
 quickly = settings(deadline=None, derandomize=True)
 """For property tests of the quick tier: the same examples every time, and no clock that judges them."""

@@ -21,8 +21,7 @@ from reference_impl.mailbox.timers import Timers
 from reference_impl.operator.async_wait import AsyncWaitOperator
 from reference_impl.operator.build import ordered_wait
 from reference_impl.operator.functions import AsyncFunction
-from reference_impl.operator.probe import Probe
-from reference_impl.operator.result import ResultHandle
+from reference_impl.operator.result import Probe, ResultHandle
 from tools.bench.answer import require_all_in_order
 
 TIMEOUT_MS = 60_000

@@ -16,9 +16,8 @@ from harness.history.journal import Journal
 from harness.history.merge import read_leftovers
 from harness.history.recorder import Recorder, attempt_file
 from harness.scenario.workloads.lookups import Lookup
-from harness.sut.earlier_attempts import EarlierAttempts
-from harness.sut.enrichment import JournalProbe
-from harness.sut.phases import PhaseHooks
+from harness.sut.function_under_test import JournalProbe
+from harness.sut.phases import EarlierAttempts, PhaseHooks
 from reference_impl.elements import OperatorInput, Record
 from tools.bench.answer import WrongOutput, require_all_in_order
 from tools.bench.operator_rate import OperatorLoad, assembled

@@ -21,9 +21,9 @@ from reference_impl.checkpoint_events import (
     CheckpointMetrics,
     CheckpointOptions,
 )
+from reference_impl.checkpoints.async_checkpoint import TaskStateSnapshot, TaskStateStore
 from reference_impl.checkpoints.state_handler import StreamTaskStateInitializer
 from reference_impl.checkpoints.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
-from reference_impl.checkpoints.task_state import TaskStateSnapshot, TaskStateStore
 from reference_impl.elements import OperatorInput, Record
 from reference_impl.functions.keyed_operators import KeyedProcessOperator
 from reference_impl.functions.process_function import Collector, ProcessContext, RuntimeContext
@@ -32,12 +32,11 @@ from reference_impl.mailbox.loops import real_loop
 from reference_impl.mailbox.mailbox import Mailbox
 from reference_impl.mailbox.processor import MailboxProcessor
 from reference_impl.mailbox.timers import Timers
-from reference_impl.state.handles import KeyedStateHandle
+from reference_impl.state.snapshots import KeyedStateHandle
 from reference_impl.state.state_descriptor import ValueStateDescriptor
 from reference_impl.task.input_processor import StreamOneInputProcessor, StreamTaskNetworkOutput
-from reference_impl.task.operator_chain import OperatorChain, OperatorLink
+from reference_impl.task.operator_chain import LocalRecordWriter, OperatorChain, OperatorLink, TaskEnvironment
 from reference_impl.task.stream_task import StreamTask
-from reference_impl.task.task_environment import LocalRecordWriter, TaskEnvironment
 from tools.bench.answer import WrongOutput
 from tools.bench.scattered import scattered
 

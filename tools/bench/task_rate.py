@@ -21,9 +21,8 @@ from reference_impl.mailbox.timers import Timers
 from reference_impl.operator.async_wait import AsyncWaitOperator
 from reference_impl.operator.build import ordered_wait
 from reference_impl.task.input_processor import StreamOneInputProcessor, StreamTaskNetworkOutput
-from reference_impl.task.operator_chain import OperatorChain, OperatorLink
+from reference_impl.task.operator_chain import LocalRecordWriter, OperatorChain, OperatorLink, TaskEnvironment
 from reference_impl.task.stream_task import StreamTask
-from reference_impl.task.task_environment import LocalRecordWriter, TaskEnvironment
 from tools.bench.answer import require_all_in_order
 from tools.bench.operator_rate import TIMEOUT_MS, Echo, OperatorLoad, run_operator
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.database.subtask_writer import SubtaskWriter
-from harness.sut.defects.defect import SIM_AND_LIVE, Defect
-from harness.sut.defects.where import NEVER
+from harness.database.sink import SubtaskWriter
+from harness.sut.defects.defect import NEVER, SIM_AND_LIVE, Defect
 from harness.sut.variant import Kind, Variant, made_once
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from harness.database.pool import Circuit, MayAskAgain
 from harness.scenario.model import Scenario
-from harness.sut.defects.where import calls_are_lost, is_disturbed
+from harness.sut.defects.defect import calls_are_lost, is_disturbed
 from harness.sut.registry import LookupFunction
 from harness.sut.variant import Kind, Variant, made_once
 from tools.defects.kinds import Stranger

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.sut.defects.defect import SIM_AND_LIVE, Defect
-from harness.sut.defects.where import NEVER
-from harness.sut.keyed_parts import KeyedParts
+from harness.sut.defects.defect import NEVER, SIM_AND_LIVE, Defect
+from harness.sut.rescaling import KeyedParts
 from harness.sut.variant import Variant
 from reference_impl.checkpoint_events import (
     CancelCheckpointMarker,
@@ -20,10 +19,10 @@ from reference_impl.checkpoint_events import (
     CheckpointMetaData,
     CheckpointMetrics,
 )
-from reference_impl.checkpoints.barrier_handler import ChannelState
+from reference_impl.checkpoints.barrier_states import ChannelState
 from reference_impl.checkpoints.channels import ChannelElement, InputChannel, InputChannelInfo
+from reference_impl.checkpoints.input_gate import MIN_TIMESTAMP, StatusWatermarkValve, WatermarkOutput
 from reference_impl.checkpoints.single_barrier_handler import SingleCheckpointBarrierHandler, Transition
-from reference_impl.checkpoints.watermark_valve import MIN_TIMESTAMP, StatusWatermarkValve, WatermarkOutput
 from reference_impl.elements import Watermark, WatermarkStatus
 from tools.defects.kinds import PropertyDefect
 

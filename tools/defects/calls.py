@@ -13,18 +13,15 @@ from typing import Any, Unpack, cast
 from zlib import crc32
 
 from harness.history.event import Dead
-from harness.sut.dead_letter import DeadLetterFunction
-from harness.sut.defects.defect import SIM_ONLY, Defect
+from harness.sut.defects.defect import NEVER, SIM_ONLY, Defect, both, calls_fail, calls_once
 from harness.sut.defects.twelve import RETRIES_AFTER_TIMEOUT, SETTLES_TWICE, OperatorOfSettlements, building
-from harness.sut.defects.where import NEVER, both, calls_fail, calls_once
-from harness.sut.enrichment import Enriched
+from harness.sut.function_under_test import DeadLetterFunction, Enriched
 from harness.sut.variant import HasJournal, Variant
 from reference_impl.elements import Record
 from reference_impl.operator.async_wait import AsyncWaitOperator
 from reference_impl.operator.build import Mode, Parts, build_operator, operator_around, queue_for
 from reference_impl.operator.functions import AsyncFunction, close_function, open_function
-from reference_impl.operator.probe import Ending
-from reference_impl.operator.result import ResultHandle, Settlement, Supplier
+from reference_impl.operator.result import Ending, ResultHandle, Settlement, Supplier
 from tools.defects.pools import cancelling_nothing
 from tools.defects.where import has_dead_letters, has_no_timeout, timeouts_cancel_nothing
 

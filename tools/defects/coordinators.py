@@ -15,8 +15,7 @@ from harness.database.coordinated_sink import PARTS_KEPT, CoordinatedSink
 from harness.database.epoch import CheckpointPart, Restored
 from harness.history.event import Abort
 from harness.history.notes import Deciding
-from harness.sut.defects.defect import SIM_AND_LIVE
-from harness.sut.defects.where import both, can_be_superseded, sink_is
+from harness.sut.defects.defect import SIM_AND_LIVE, both, can_be_superseded, sink_is
 from harness.sut.sink_choice import PreparedCoordination
 from harness.sut.variant import Kind, Variant, made_once
 from tools.defects.kinds import Stranger

@@ -13,16 +13,15 @@ from typing import Any, Unpack
 from msgspec.structs import replace
 
 from harness.database.epoch import DeadRow, Takeover
-from harness.sut.dead_letter import DeadLetter, DeadLetterFunction, is_dead_letter
+from harness.sut.defects.defect import both, calls_fail, calls_once, retries
 from harness.sut.defects.twelve import OperatorOfSettlements, building
-from harness.sut.defects.where import both, calls_fail, calls_once, retries
+from harness.sut.function_under_test import DeadLetter, DeadLetterFunction, is_dead_letter
 from harness.sut.variant import HasJournal, Kind, Variant, made_once
 from reference_impl.elements import Record
 from reference_impl.operator.async_wait import AsyncWaitOperator
 from reference_impl.operator.build import Mode, Parts, operator_around, queue_for
 from reference_impl.operator.functions import AsyncFunction
-from reference_impl.operator.probe import Ending
-from reference_impl.operator.result import Settlement
+from reference_impl.operator.result import Ending, Settlement
 from tools.defects.kinds import Stranger
 from tools.defects.where import has_dead_letters, is_restored
 

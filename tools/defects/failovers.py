@@ -12,11 +12,10 @@ from contextlib import closing
 from typing import Any
 
 from harness.database.epoch import SavedEpoch, Takeover, Visible
-from harness.database.failover_sink import CommitsGone, FailoverSink
+from harness.database.sink import CommitsGone, FailoverSink
 from harness.database.transactions import STATEMENT_S
 from harness.faults.parts.parts import Level
-from harness.sut.defects.defect import Defect
-from harness.sut.defects.where import NEVER
+from harness.sut.defects.defect import NEVER, Defect
 from harness.sut.variant import Kind, Variant, made_once
 
 _REAL: tuple[Level, ...] = ("live", "spark")

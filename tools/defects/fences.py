@@ -13,8 +13,7 @@ from zlib import crc32
 
 from harness.database.epoch import Fenced, SavedEpoch, SinkLost, Takeover
 from harness.database.sink import EpochSink
-from harness.sut.defects.defect import SIM_AND_LIVE, Defect
-from harness.sut.defects.where import NEVER, both, can_be_superseded, sink_is
+from harness.sut.defects.defect import NEVER, SIM_AND_LIVE, Defect, both, can_be_superseded, sink_is
 from harness.sut.variant import HasJournal, Kind, Variant, made_once
 from reference_impl.operator.functions import AsyncFunction, close_function, open_function
 from tools.defects.kinds import Stranger

@@ -13,23 +13,22 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from harness.scenario.model import Scenario
-from harness.sut.defects.defect import SIM_AND_LIVE, Defect
+from harness.sut.defects.defect import NEVER, SIM_AND_LIVE, Defect
 from harness.sut.defects.twelve import building
-from harness.sut.defects.where import NEVER
-from harness.sut.keyed_parts import Keeping, KeptState, KeyedParts
+from harness.sut.rescaling import Keeping, KeptState, KeyedParts
 from harness.sut.variant import Variant
+from reference_impl.checkpoints.input_gate import StatusWatermarkValve, WatermarkOutput
 from reference_impl.checkpoints.single_barrier_handler import SingleCheckpointBarrierHandler
-from reference_impl.checkpoints.watermark_valve import StatusWatermarkValve, WatermarkOutput
 from reference_impl.elements import OperatorInput, Watermark, WatermarkStatus
 from reference_impl.mailbox.timers import Timer
 from reference_impl.operator.async_wait import AsyncWaitOperator
 from reference_impl.state.internal_timer_services import InternalTimerServices
 from reference_impl.state.internal_timers import InternalTimer, InternalTimerService, TimerHeap
 from reference_impl.state.keyed_state_backend import KeyedStateBackend
-from reference_impl.state.ttl_config import StateTtlConfig, TtlTimeProvider
+from reference_impl.state.serializer import TtlValue
+from reference_impl.state.state_descriptor import StateTtlConfig, TtlTimeProvider
 from reference_impl.state.ttl_state_factory import TtlStateFactory
 from reference_impl.state.ttl_states import TtlDecorator
-from reference_impl.state.ttl_value import TtlValue
 from tools.defects.kinds import Stranger
 
 _BUCKETS: Final = 16

@@ -11,8 +11,7 @@ from functools import partial
 from typing import Any, Unpack
 from zlib import crc32
 
-from harness.sut.defects.defect import Defect
-from harness.sut.defects.where import both, calls_fail, has_watermarks, retries
+from harness.sut.defects.defect import Defect, both, calls_fail, has_watermarks, retries
 from harness.sut.variant import Variant
 from reference_impl.elements import QueueElement, Record
 from reference_impl.operator.async_wait import AsyncWaitOperator

@@ -12,17 +12,15 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from harness.sut.defects.defect import SIM_AND_LIVE, Defect
+from harness.sut.defects.defect import NEVER, SIM_AND_LIVE, Defect
 from harness.sut.defects.twelve import SNAPSHOT_OMITS_KEYED_STATE, keeping
-from harness.sut.defects.where import NEVER
-from harness.sut.keyed_parts import Keeping, KeptState, KeyedParts
-from harness.sut.session_counter import BY_INPUT
+from harness.sut.keyed_head import BY_INPUT
+from harness.sut.rescaling import Keeping, KeptState, KeyedParts
 from harness.sut.variant import Variant
 from reference_impl.checkpoint_events import CheckpointOptions
 from reference_impl.state.copy_on_write_state_map import Cell, Chunk, CopyOnWriteStateMap, EntryKey
-from reference_impl.state.handles import KeyedStateHandle
 from reference_impl.state.keyed_state_backend import KeyedStateBackend
-from reference_impl.state.snapshot_future import SnapshotFuture
+from reference_impl.state.snapshots import KeyedStateHandle, SnapshotFuture
 from reference_impl.state.state_descriptor import StateDescriptor
 from tools.defects.kinds import PropertyDefect
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.faults.parts.parts import Level
-from harness.sut.defects.defect import EVERY_LEVEL, Defect
-from harness.sut.defects.where import Applies, anywhere
+from harness.sut.defects.defect import EVERY_LEVEL, Applies, Defect, anywhere
 from harness.sut.variant import Variant
 
 

@@ -16,10 +16,12 @@ from reference_impl.checkpoints.state_handler import (
     StreamOperatorStateHandler,
 )
 from reference_impl.functions.keyed_operators import KeyedBroadcastProcessOperator
-from reference_impl.state.handles import OperatorStatePartitions
-from reference_impl.state.operator_state import OperatorStateBackend, PartitionableListState
-from reference_impl.state.repartitioner import RoundRobinOperatorStateRepartitioner
-from reference_impl.state.snapshot_future import SnapshotFuture
+from reference_impl.state.operator_state import (
+    OperatorStateBackend,
+    PartitionableListState,
+    RoundRobinOperatorStateRepartitioner,
+)
+from reference_impl.state.snapshots import OperatorStatePartitions, SnapshotFuture
 from reference_impl.state.state_descriptor import ListStateDescriptor
 from tools.defects.kinds import PropertyDefect
 

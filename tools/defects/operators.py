@@ -12,7 +12,7 @@ from functools import partial
 from sys import maxsize
 from typing import Any, Unpack
 
-from harness.sut.defects.defect import SIM_AND_LIVE, SIM_ONLY, Defect
+from harness.sut.defects.defect import NEVER, SIM_AND_LIVE, SIM_ONLY, Defect, calls_once
 from harness.sut.defects.twelve import (
     SEGMENT_LEAK,
     UNORDERED_EMISSION,
@@ -20,7 +20,6 @@ from harness.sut.defects.twelve import (
     OperatorOfSettlements,
     building,
 )
-from harness.sut.defects.where import NEVER, calls_once
 from harness.sut.variant import Variant
 from reference_impl.elements import LatencyMarker, OperatorInput, QueueElement, Watermark
 from reference_impl.mailbox.mailbox import MIN_PRIORITY, MailboxExecutor

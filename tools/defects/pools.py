@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from harness.sut.defects.defect import SIM_AND_LIVE, Defect
+from harness.sut.defects.defect import NEVER, SIM_AND_LIVE, Defect
 from harness.sut.defects.twelve import LOSS_IS_NO_ROW
-from harness.sut.defects.where import NEVER
 from harness.sut.lookup import ForeignAnswer
 from harness.sut.registry import LookupFunction
 from harness.sut.variant import Kind, Variant, made_once

@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from harness.sut.defects.defect import Defect
-from harness.sut.defects.where import NEVER
-from harness.sut.keyed_parts import KeptState
-from harness.sut.rescaling import IN_FLIGHT, KEY_GROUPS, Rescaling
+from harness.sut.defects.defect import NEVER, Defect
+from harness.sut.rescaling import IN_FLIGHT, KEY_GROUPS, KeptState, Rescaling
 from harness.sut.variant import Variant
-from reference_impl.state.handles import Item, OperatorStateHandle
 from reference_impl.state.internal_timers import TimersHandle
 from reference_impl.state.key_groups import KeyGroupRange
+from reference_impl.state.snapshots import Item, OperatorStateHandle
 
 Given = Sequence[OperatorStateHandle | None]
 Items = tuple[Item, ...]

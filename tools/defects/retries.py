@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Unpack
 
 from harness.scenario.model import Scenario
-from harness.sut.defects.defect import SIM_AND_LIVE, Defect
+from harness.sut.defects.defect import NEVER, SIM_AND_LIVE, Defect, both, calls_fail, retries
 from harness.sut.defects.twelve import building
-from harness.sut.defects.where import NEVER, both, calls_fail, retries
 from harness.sut.variant import Variant
 from reference_impl.elements import QueueElement, Record
 from reference_impl.operator.async_wait import AsyncWaitOperator

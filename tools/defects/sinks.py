@@ -10,14 +10,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from harness.database.coordinated_sink import IdempotentSink
+from harness.database.coordinated_sink import IdempotentSink, TwoPhaseSink
 from harness.database.epoch import CheckpointPart, DeadRow, Fenced, Visible
-from harness.database.sink import EpochSink
-from harness.database.subtask_writer import SubtaskWriter
-from harness.database.two_phase_sink import TwoPhaseSink
-from harness.sut.defects.defect import SIM_AND_LIVE, SIM_ONLY, Defect
+from harness.database.sink import EpochSink, SubtaskWriter
+from harness.sut.defects.defect import NEVER, SIM_AND_LIVE, SIM_ONLY, Defect, both, can_be_superseded, sink_is
 from harness.sut.defects.twelve import COMMITS_BLINDLY, ZOMBIE_ACCEPTED
-from harness.sut.defects.where import NEVER, both, can_be_superseded, sink_is
 from harness.sut.sink_choice import TwoPhaseCoordination
 from harness.sut.variant import Kind, Variant, made_once
 from tools.defects.where import has_several_results, is_restored, sink_is_disturbed

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from harness.scenario.model import Scenario
+from harness.sut.defects.defect import both, calls_once, has_watermarks
 from harness.sut.defects.twelve import OperatorOfSettlements, building
-from harness.sut.defects.where import both, calls_once, has_watermarks
 from harness.sut.variant import Variant
 from reference_impl.elements import OperatorInput, QueueElement, Record, Watermark
 from reference_impl.mailbox.mailbox import Mailbox, MailboxExecutor

@@ -11,7 +11,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from harness.scenario.model import Scenario
-from harness.sut.defects.where import has_watermarks
+from harness.sut.defects.defect import has_watermarks
 from harness.sut.variant import Variant
 from reference_impl.elements import EndOfInput, Record, Watermark
 from tools.defects.kinds import Stranger

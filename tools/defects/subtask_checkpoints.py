@@ -11,13 +11,12 @@ from functools import partial
 from typing import Any
 
 from reference_impl.checkpoint_events import CancelCheckpointMarker, ChannelEvent
-from reference_impl.checkpoints.async_checkpoint import AsyncCheckpointRunnable
+from reference_impl.checkpoints.async_checkpoint import AsyncCheckpointRunnable, TaskStateSnapshot
 from reference_impl.checkpoints.subtask_checkpoint_coordinator import (
     AbortedCheckpoints,
     CheckpointedChain,
     SubtaskCheckpointCoordinator,
 )
-from reference_impl.checkpoints.task_state import TaskStateSnapshot
 from tools.defects.kinds import PropertyDefect
 
 _NO_LIMIT = 2**62

@@ -13,12 +13,11 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from harness.database.coordinated_sink import IdempotentSink
+from harness.database.coordinated_sink import IdempotentSink, TwoPhaseSink
 from harness.database.epoch import INSERT_OUTPUT, CheckpointPart, Fenced, Takeover
 from harness.database.sink import EpochSink
 from harness.database.transactions import ErrorClass, class_of, code_of
-from harness.database.two_phase_sink import TwoPhaseSink
-from harness.sut.defects.where import both, commit_replies_are_lost, sink_is
+from harness.sut.defects.defect import both, commit_replies_are_lost, sink_is
 from harness.sut.sink_choice import TwoPhaseCoordination
 from harness.sut.variant import Kind, Variant, made_once
 from tools.defects.kinds import Stranger

@@ -14,10 +14,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from harness.sut.defects.defect import SIM_AND_LIVE, Defect
+from harness.sut.defects.defect import NEVER, SIM_AND_LIVE, Defect, both
 from harness.sut.defects.twelve import keeping
-from harness.sut.defects.where import NEVER, both
-from harness.sut.keyed_parts import Keeping, KeptState, KeyedParts
+from harness.sut.rescaling import Keeping, KeptState, KeyedParts
 from harness.sut.variant import Variant
 from reference_impl.elements import Watermark
 from reference_impl.mailbox.loops import clock_of

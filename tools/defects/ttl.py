@@ -10,15 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from harness.sut.defects.defect import SIM_AND_LIVE, Defect
-from harness.sut.defects.where import NEVER
-from harness.sut.keyed_parts import KeyedParts
+from harness.sut.defects.defect import NEVER, SIM_AND_LIVE, Defect
+from harness.sut.rescaling import KeyedParts
 from harness.sut.variant import Variant
+from reference_impl.state.serializer import TtlValue, stamped
 from reference_impl.state.state_descriptor import StateDescriptor
-from reference_impl.state.ttl_cleanup import TtlStateSnapshotTransformer
-from reference_impl.state.ttl_state_factory import CreateState, CreateWithTtl, TtlState, TtlStateFactory
+from reference_impl.state.ttl_state_factory import (
+    CreateState,
+    CreateWithTtl,
+    TtlState,
+    TtlStateFactory,
+    TtlStateSnapshotTransformer,
+)
 from reference_impl.state.ttl_states import TtlDecorator
-from reference_impl.state.ttl_value import TtlValue, stamped
 from tools.defects.kinds import PropertyDefect
 
 _STAMP_BYTES = 8

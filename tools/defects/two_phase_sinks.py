@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from reference_impl.checkpoints.state_handler import FunctionSnapshotContext
-from reference_impl.functions.two_phase_commit_sink import Transactions, TwoPhaseCommitSinkFunction
+from reference_impl.functions.sink import Transactions, TwoPhaseCommitSinkFunction
 from tools.defects.kinds import PropertyDefect
 
 

@@ -1,9 +1,9 @@
-"""The scenarios in which a defect of this collection can show, beside those of `harness.sut.defects.where`."""
+"""The scenarios in which a defect of this collection can show, beside those of `harness.sut.defects.defect`."""
 
 from __future__ import annotations
 
 from harness.scenario.model import Scenario
-from harness.sut.defects.where import CUTS, calls_once, has_fault
+from harness.sut.defects.defect import CUTS, calls_once, has_fault
 
 
 def is_restored(scenario: Scenario) -> bool:

@@ -16,10 +16,19 @@ from pathlib import Path
 from typing import Final
 
 from harness.explore.changing import exploring_form
-from harness.explore.corpus import CorpusEntry
-from harness.explore.exploration import Exploring, Plan, explore
-from harness.explore.features import Feature, features_of
-from harness.explore.reached import COUNTS, Hole, Source, holes, pairs_of, phases_of_faults, sources, written
+from harness.explore.exploration import CorpusEntry, Exploring, Plan, explore
+from harness.explore.features import (
+    COUNTS,
+    Feature,
+    Hole,
+    Source,
+    features_of,
+    holes,
+    pairs_of,
+    phases_of_faults,
+    sources,
+    written,
+)
 from harness.explore.trial import Subject
 from harness.faults.registry import FAULTS
 from harness.history.read import read_whole

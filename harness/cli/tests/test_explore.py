@@ -12,9 +12,8 @@ import pytest
 from harness.cli.main import main
 from harness.engine.level import Stop
 from harness.explore import exploration
-from harness.explore.corpus import CORPUS_VERSION
 from harness.explore.drawing import draw_scenario
-from harness.explore.exploration import Explored
+from harness.explore.exploration import CORPUS_VERSION, Explored
 from harness.scenario.file import loads
 from harness.system.errors import Exit
 from tools.cases import each

@@ -9,7 +9,7 @@ import pytest
 
 from harness.database.driver import Driver
 from harness.database.epoch import Fenced, Visible
-from harness.database.failover_sink import CommitsGone, FailoverSink
+from harness.database.sink import CommitsGone, FailoverSink
 
 
 class Server:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.database.coordinated_sink import CoordinatedSink
+from harness.database.coordinated_sink import CoordinatedSink, TwoPhaseSink, branches_of
 from harness.database.driver import MySqlDriver
 from harness.database.endpoint import connect
 from harness.database.epoch import CheckpointPart, Restored, Visible
@@ -15,10 +15,9 @@ from harness.database.sink import EpochSink
 from harness.database.tests.conftest import RunDatabase
 from harness.database.tests.write_ahead_transactions import WriteAheadTransactions
 from harness.database.tests.xa_transactions import XaTransactions
-from harness.database.two_phase_sink import TwoPhaseSink, branches_of
+from reference_impl.functions.sink import Transactions, TwoPhaseCommitSinkFunction
 from reference_impl.functions.tests.transaction_store import Crash
 from reference_impl.functions.tests.two_phase_job import TwoPhaseJob
-from reference_impl.functions.two_phase_commit_sink import Transactions, TwoPhaseCommitSinkFunction
 
 pytestmark = pytest.mark.real
 

@@ -8,14 +8,20 @@ from pathlib import Path
 import pytest
 
 from harness.database.checkpoint_store import CheckpointStore, StoreLost
-from harness.database.coordinated_sink import CoordinatedSink, IdempotentSink
+from harness.database.coordinated_sink import (
+    BranchLost,
+    CoordinatedSink,
+    IdempotentSink,
+    TwoPhaseSink,
+    branches_of,
+    roll_back_branches,
+)
 from harness.database.coordinator import Coordinator
 from harness.database.driver import MySqlDriver
 from harness.database.endpoint import connect
 from harness.database.epoch import CheckpointPart, Fenced, Takeover, Visible
 from harness.database.store_files import FolderFiles
 from harness.database.tests.conftest import RunDatabase
-from harness.database.two_phase_sink import BranchLost, TwoPhaseSink, branches_of, roll_back_branches
 from harness.history.event import Ack, Retire
 from harness.history.notes import Deciding
 

@@ -14,12 +14,11 @@ from typing import Any
 
 import pytest
 
-from harness.database.coordinated_sink import IdempotentSink
+from harness.database.coordinated_sink import IdempotentSink, TwoPhaseSink, roll_back_branches
 from harness.database.driver import MySqlDriver
 from harness.database.epoch import Restored, Visible
 from harness.database.sink import EpochSink
 from harness.database.tests.conftest import RunDatabase
-from harness.database.two_phase_sink import TwoPhaseSink, roll_back_branches
 
 pytestmark = pytest.mark.real
 

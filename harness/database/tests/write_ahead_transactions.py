@@ -1,7 +1,7 @@
 """The one-transaction sink behind a two-phase interface: rows wait in the checkpoint until it is complete.
 
 Answers to Flink's `GenericWriteAheadSink`, and implements the protocol
-`reference_impl.functions.two_phase_commit_sink::Transactions`. Invariant: a transaction's handle contains its rows, so
+`reference_impl.functions.sink::Transactions`. Invariant: a transaction's handle contains its rows, so
 any attempt that restores the handle can commit it; rows and epoch row are written in one MySQL transaction, and the
 epoch row makes a second commit do nothing (C43).
 
@@ -15,7 +15,7 @@ from typing import TypedDict
 
 from harness.database.epoch import Takeover, Visible
 from harness.database.sink import EpochSink
-from reference_impl.functions.two_phase_commit_sink import Transactions
+from reference_impl.functions.sink import Transactions
 
 
 class _Handle(TypedDict):

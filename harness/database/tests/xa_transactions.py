@@ -1,7 +1,7 @@
 """The XA sink behind the interface of `TwoPhaseCommitSinkFunction`.
 
 Answers to Flink's `JdbcXaSinkFunction` and its `XaFacade`, and implements the protocol
-`reference_impl.functions.two_phase_commit_sink::Transactions`. Invariant: a transaction is an XA branch from its
+`reference_impl.functions.sink::Transactions`. Invariant: a transaction is an XA branch from its
 pre-commit to its commit; the epoch row makes a second commit do nothing (C43).
 
 Branches that no restored checkpoint contains were prepared for checkpoints that were lost. They are rolled back after
@@ -11,9 +11,9 @@ rows locked. So a subtask must be restored at the same parallelism, as with Flin
 
 from __future__ import annotations
 
+from harness.database.coordinated_sink import TwoPhaseSink
 from harness.database.epoch import CheckpointPart, Visible
-from harness.database.two_phase_sink import TwoPhaseSink
-from reference_impl.functions.two_phase_commit_sink import Transactions
+from reference_impl.functions.sink import Transactions
 
 _Handle = tuple[int, int]
 """The epoch, and the token of the attempt that prepares it."""

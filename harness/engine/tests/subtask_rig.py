@@ -14,7 +14,7 @@ from reference_impl.mailbox.loops import VirtualLoop, virtual_loop
 from reference_impl.mailbox.mailbox import Mailbox
 from reference_impl.mailbox.timers import Timers
 from reference_impl.operator.build import Mode, build_operator
-from reference_impl.task.positioned_input import Checkpoint
+from reference_impl.task.input_processor import Checkpoint
 from reference_impl.tests.rig import HandFunction, record, shown, watermark
 
 ELEMENTS: list[StreamElement] = [record(1), record(2), watermark(2), record(3), record(4)]

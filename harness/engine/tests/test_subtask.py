@@ -12,7 +12,7 @@ from harness.engine.tests.subtask_rig import ELEMENTS, ListSource, open_subtask
 from reference_impl.checkpoint_events import CheckpointBarrier
 from reference_impl.errors import MailboxClosed
 from reference_impl.operator.build import Mode
-from reference_impl.task.positioned_input import Checkpoint
+from reference_impl.task.input_processor import Checkpoint
 from reference_impl.tests.rig import record
 
 BOTH = pytest.mark.parametrize("mode", get_args(Mode))

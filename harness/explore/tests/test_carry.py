@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from harness.explore import carry
-from harness.explore.by_event import by_event
 from harness.explore.carry import Recorded, calls_of, carry_down
 from harness.explore.find import Find
 from harness.explore.shrink import Runs, SeenRun, open_runs, shrink
+from harness.explore.smaller import by_event
 from harness.faults.registry import fault_of
 from harness.history.event import Call, Event, FaultEvent, In, Kill, Res
 from harness.scenario.file import loads

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.explore.corpus import CORPUS_VERSION, Corpus, CorpusEntry
 from harness.explore.drawing import draw_scenario
+from harness.explore.exploration import CORPUS_VERSION, Corpus, CorpusEntry
 from harness.system.errors import UsageError, WorldError
 from tools.cases import each
 

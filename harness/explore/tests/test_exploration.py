@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from harness.explore.changing import shortened
-from harness.explore.corpus import CorpusEntry
-from harness.explore.exploration import Explored, Exploring, FoundViolation, Plan, explore
+from harness.explore.exploration import CorpusEntry, Explored, Exploring, FoundViolation, Plan, explore
 from harness.explore.trial import Candidate, Subject, try_all
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import load

@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.explore.corpus import CorpusEntry
-from harness.explore.exploration import Explored, FoundViolation, Plan
+from harness.explore.exploration import CorpusEntry, Explored, FoundViolation, Plan
 from harness.explore.find import Find
-from harness.explore.finds import Group, grouped
-from harness.explore.progress import ExplorationEnd, as_text
+from harness.explore.finds import ExplorationEnd, Group, as_text, grouped
 from harness.explore.trial import Subject, Violation
 from harness.levels.sim.tests import own_lookups
 from harness.scenario.file import loads

@@ -8,8 +8,18 @@ from dataclasses import replace
 import pytest
 
 from harness.explore import kill_matrix as module
-from harness.explore.kill_matrix import DefectEntry, Matrix, MatrixRow, ReferenceResult, SuspectResult, fill
-from harness.explore.kill_matrix_table import as_json, as_markdown, as_text, summary
+from harness.explore.kill_matrix import (
+    DefectEntry,
+    Matrix,
+    MatrixRow,
+    ReferenceResult,
+    SuspectResult,
+    as_json,
+    as_markdown,
+    as_text,
+    fill,
+    summary,
+)
 from harness.levels.sim.canaries import refuse_blind_simulation
 from harness.sut.defects import DEFECTS, Defect
 from harness.sut.variant import HONEST

@@ -40,7 +40,7 @@ from harness.levels.job.spark_engine import find_checkpoints
 from harness.levels.job.traffic import Message, requests_over
 from harness.levels.job.unmet import refuse_unmet, refuse_unmet_by_calm
 from harness.sut.registry import load_attribute
-from harness.sut.user_modules import take_path
+from harness.sut.user_code import take_path
 from harness.system.clock import Deadline
 from harness.system.errors import CannotHere, SutError, UsageError, WorldError
 from harness.world.world import DATABASE, Address, World

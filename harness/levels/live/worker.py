@@ -14,7 +14,7 @@ from textwrap import indent
 import msgspec
 
 from harness.scenario.plan import decode_plan
-from harness.sut.user_modules import take_path
+from harness.sut.user_code import take_path
 from harness.system.child import end_with_parent
 from harness.system.clock import pause
 from harness.system.errors import SutError

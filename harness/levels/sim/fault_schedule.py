@@ -23,7 +23,7 @@ from harness.levels.sim.simulation import Simulation
 from harness.scenario.model import Scenario
 from harness.scenario.moments import Moments, shown_by
 from harness.scenario.workloads.lookups import LookupSource, nth_ids, own_records
-from harness.sut.faulty_calls import FaultyCalls, PlannedCalls
+from harness.sut.inside_faults import FaultyCalls, PlannedCalls
 
 if TYPE_CHECKING:
     from harness.faults.simulated.on_attempt import Shaped

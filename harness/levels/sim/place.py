@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from harness.scenario.model import Fault, Scenario
     from harness.sut.variant import Variant
     from reference_impl.operator.functions import AsyncFunction
-    from reference_impl.task.positioned_input import Source
+    from reference_impl.task.input_processor import Source
 
 
 class SimulatedClock:

@@ -35,7 +35,7 @@ from harness.scenario.plan import RunPlan
 from harness.scenario.workloads.keys import keys_of
 from harness.scenario.workloads.lookups import Lookup, own_records
 from harness.scenario.workloads.values import with_values_like
-from harness.sut.faulty_calls import PassedOn
+from harness.sut.inside_faults import PassedOn
 from harness.sut.loop_watch import HoldWatch
 from harness.sut.registry import SUTS
 from harness.sut.user_code import set_aside

@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from harness.database.audit import COUNT_OF, ROWS_OF, counting, stored_value
 from harness.database.simulated.statements import select
 from harness.database.simulated.tables import SimulatedTables, StatementFailed
 from harness.database.simulated.tape import Tape
-from harness.database.stored_tables import COUNT_OF, ROWS_OF, counting, stored_value
 from harness.history.event import Effect, Row, TableRead
 from harness.scenario.claims import AUDIT, DEAD_LETTERS
 

@@ -39,7 +39,7 @@ from harness.system.clock import monotonic_us
 from harness.system.process_identity import ProcessIdentity
 from reference_impl.elements import Record, Watermark
 from reference_impl.errors import CancelTaskException
-from reference_impl.task.positioned_input import Checkpoint
+from reference_impl.task.input_processor import Checkpoint
 
 _NEVER_MS = 1_000_000_000
 _LOOK_AGAIN_MS = 5

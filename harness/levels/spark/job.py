@@ -24,7 +24,7 @@ from harness.levels.spark.ended_workers import EndedWorkers
 from harness.levels.spark.run_attempts import RunAttempts
 from harness.levels.spark.session import gateway_pid
 from harness.scenario.plan import RunPlan, decode_plan, encode_plan, numbers_of
-from harness.sut.user_modules import take_path
+from harness.sut.user_code import take_path
 from harness.system.clock import Deadline, wait_until
 from harness.system.errors import HarnessError
 from harness.system.process_identity import ProcessIdentity, end_process, identify, is_alive

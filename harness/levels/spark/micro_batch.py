@@ -30,7 +30,7 @@ from harness.levels.spark.positions_source import FORMAT, PositionsSource, sourc
 from harness.levels.spark.ranges import Range, Ranges
 from harness.scenario.plan import decode_plan, encode_plan
 from harness.sut.defects import variant_of
-from harness.sut.user_modules import take_path
+from harness.sut.user_code import take_path
 from harness.sut.variant import HONEST
 from harness.system.process_identity import this_process
 

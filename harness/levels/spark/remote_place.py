@@ -23,7 +23,7 @@ from harness.levels.live.place import RealPlace
 from harness.scenario.model import Scenario
 from harness.scenario.moments import shown_by
 from harness.scenario.plan import RunPlan
-from harness.sut.earlier_attempts import EarlierAttempts, kinds_that_count, past_of
+from harness.sut.phases import EarlierAttempts, kinds_that_count, past_of
 from harness.sut.variant import Variant
 
 _HISTORY = Path("history")

@@ -28,7 +28,7 @@ from harness.levels.spark.micro_batch import RESULT, Batches
 from harness.levels.spark.ranges import Ranges
 from harness.scenario.plan import RunPlan
 from harness.sut.defects import variant_of
-from harness.sut.user_modules import take_path
+from harness.sut.user_code import take_path
 from harness.system.process_identity import ProcessIdentity, this_process
 
 if TYPE_CHECKING:

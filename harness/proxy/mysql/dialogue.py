@@ -29,8 +29,7 @@ from harness.proxy.mysql.commands import (
     MessageKind,
     changed_tables,
 )
-from harness.proxy.mysql.frames import HEADER_BYTES, LONGEST_FRAME, FrameTracker, Packet
-from harness.proxy.mysql.whole_result import is_whole_result
+from harness.proxy.mysql.frames import HEADER_BYTES, LONGEST_FRAME, FrameTracker, Packet, is_whole_result
 
 _SIZES: Final = {1: 1, 2: 2, 3: 4, 4: 4, 5: 8, 6: 0, 8: 8, 9: 4, 13: 2}
 """Size of a value by its type, for numbers and NULL."""

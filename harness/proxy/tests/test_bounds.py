@@ -10,8 +10,7 @@ import pytest
 
 from harness.proxy.proxy_parts import Holdings
 from harness.proxy.tests.conftest import Stand
-from harness.proxy.toxics.kind import HELD_MAX
-from harness.proxy.toxics.stage import Stream
+from harness.proxy.toxics.stage import HELD_MAX, Stream
 from harness.system.choices import Choices
 
 KERNEL_MAX = 24 << 20

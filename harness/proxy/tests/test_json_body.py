@@ -7,8 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from harness.proxy.json_body import integer, number, read_fields, read_json, string
-from harness.proxy.refusal import Refusal
+from harness.proxy.json_body import Refusal, integer, number, read_fields, read_json, string
 from harness.system.choices import Choices
 from tools.cases import each
 

@@ -13,11 +13,11 @@ from msgspec import structs
 
 from harness.database.driver import Cursor
 from harness.database.pool import MayAskAgain
-from harness.database.sink import EpochSink
-from harness.database.subtask_writer import SubtaskWriter
-from harness.sut.defects.defect import SIM_AND_LIVE, Defect
-from harness.sut.defects.where import (
+from harness.database.sink import EpochSink, SubtaskWriter
+from harness.sut.defects.defect import (
     NEVER,
+    SIM_AND_LIVE,
+    Defect,
     both,
     calls_are_lost,
     calls_fail,
@@ -31,15 +31,14 @@ from harness.sut.defects.where import (
     retries,
     sink_is,
 )
-from harness.sut.keyed_parts import Keeping, KeptState, KeyedParts
+from harness.sut.rescaling import Keeping, KeptState, KeyedParts
 from harness.sut.variant import Kind, Variant, made_once
 from reference_impl.elements import OperatorInput, QueueElement, Record, Watermark
 from reference_impl.operator.async_wait import AsyncWaitOperator
 from reference_impl.operator.build import BuildOperator, Mode, Parts, operator_around, queue_for
 from reference_impl.operator.functions import begin_call
-from reference_impl.operator.probe import Ending
 from reference_impl.operator.queues import Emit, UnorderedQueue
-from reference_impl.operator.result import Settlement
+from reference_impl.operator.result import Ending, Settlement
 from reference_impl.operator.retry import Attempts, JudgedSettlement
 
 

@@ -24,10 +24,8 @@ from harness.sut.serve.config import (
     one_of,
     operator_config,
 )
-from harness.sut.serve.line import object_of, written
-from harness.sut.serve.saved_state import elements_of, shown
-from harness.sut.serve.scripted_function import ScriptedFunction
-from harness.sut.serve.systems import System
+from harness.sut.serve.line import elements_of, object_of, shown, written
+from harness.sut.serve.systems import ScriptedFunction, System
 from harness.system.versions import VERSION
 from reference_impl.elements import (
     LatencyMarker,

@@ -13,18 +13,16 @@ from harness.scenario.workloads.lookups import Inputs, LookupSource
 from harness.scenario.workloads.sessions import Stamp, session_stamps
 from harness.sut.gated_inputs import GatedInputs
 from harness.sut.keyed_head import KeyedTask
-from harness.sut.keyed_parts import HONEST_PARTS, KeyedParts
 from harness.sut.positions import SubtaskSource
+from harness.sut.rescaling import HONEST_PARTS, KeyedParts
 from reference_impl.checkpoint_events import CheckpointMetaData, CheckpointOptions, StopMode
 from reference_impl.checkpoints.async_checkpoint import OperatorSnapshotFutures
 from reference_impl.elements import OperatorInput, QueueElement, Record
 from reference_impl.mailbox.availability import AVAILABLE, Availability, DataInputStatus
 from reference_impl.mailbox.mailbox import Mailbox, MailboxExecutor
 from reference_impl.mailbox.timers import Timers
-from reference_impl.task.async_link import async_link
-from reference_impl.task.operator_chain import OperatorChain
-from reference_impl.task.positioned_input import DueTime
-from reference_impl.task.task_environment import LocalRecordWriter
+from reference_impl.task.input_processor import DueTime
+from reference_impl.task.operator_chain import LocalRecordWriter, OperatorChain, async_link
 
 _LONG_AGO_MS = -(10**9)
 

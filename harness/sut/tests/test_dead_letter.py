@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.scenario.workloads.lookups import Lookup
-from harness.sut.dead_letter import DeadLetter, DeadLetterFunction, is_dead_letter
+from harness.sut.function_under_test import DeadLetter, DeadLetterFunction, is_dead_letter
 from harness.sut.tests.handles import Answering, Told
 from reference_impl.operator.result import ResultHandle
 

@@ -12,13 +12,18 @@ from harness.database.pool import ConnectionPool
 from harness.history.journal import Journal
 from harness.history.recorder import Recorder
 from harness.scenario.workloads.shape import Lookup, StampedLookup
-from harness.sut.dead_letter import DeadLetter
-from harness.sut.earlier_attempts import EarlierAttempts
-from harness.sut.enrichment import Enriched, JournalProbe, answer_timeouts, enrich, stamped
-from harness.sut.phases import PhaseHooks
+from harness.sut.function_under_test import (
+    DeadLetter,
+    Enriched,
+    JournalProbe,
+    answer_timeouts,
+    enrich,
+    stamped,
+)
+from harness.sut.phases import EarlierAttempts, PhaseHooks
 from reference_impl.elements import Record
 from reference_impl.mailbox.loops import real_loop
-from reference_impl.operator.probe import Ending
+from reference_impl.operator.result import Ending
 from tools.cases import each
 
 LOOKUP = Lookup(id=7, key=3, service_ms=0)

@@ -6,7 +6,7 @@ import pytest
 
 from harness.faults.tests.entries import made
 from harness.scenario.workloads.lookups import Lookup
-from harness.sut.faulty_calls import FaultyCalls, PlannedCalls, Poisoned
+from harness.sut.inside_faults import FaultyCalls, PlannedCalls, Poisoned
 from harness.sut.tests.handles import Answering, Notes, Told
 
 ANSWERED = ("complete", ["answer 7"])

@@ -13,8 +13,8 @@ from harness.scenario.model import Task, Workload
 from harness.scenario.workloads.lookups import Inputs, LookupSource
 from harness.scenario.workloads.sessions import session_stamps
 from harness.scenario.workloads.shape import MarkOfTime
-from harness.sut.enrichment import Enriched
-from harness.sut.joined_task import JoinedTask
+from harness.sut.function_under_test import Enriched
+from harness.sut.neighbours import JoinedTask
 from harness.sut.positions import TaskState
 from reference_impl.elements import OperatorInput, Record, Watermark, WatermarkStatus
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.sut.defects import variant_of
-from harness.sut.keyed_parts import KeptStateAltered, decoded
 from harness.sut.positions import TaskState, restored, saved
+from harness.sut.rescaling import KeptStateAltered, decoded
 from harness.sut.tests.keyed_rig import KeyedRig
 from reference_impl.elements import Watermark
 from reference_impl.mailbox.loops import VirtualLoop, virtual_loop

@@ -16,10 +16,9 @@ from harness.history.notes import AttemptNote, Dies, Reached
 from harness.history.recorder import Recorder, attempt_file
 from harness.history.tests.lines import line
 from harness.scenario.moments import Awaited
-from harness.sut.earlier_attempts import EarlierAttempts, past_of, read_past
-from harness.sut.phases import PhaseHook, PhaseHooks
+from harness.sut.neighbours import UpstreamOperator
+from harness.sut.phases import EarlierAttempts, PhaseHook, PhaseHooks, past_of, read_past
 from harness.sut.positions import HeldUpstream, Replay
-from harness.sut.upstream import UpstreamOperator
 from reference_impl.elements import Watermark
 from tools.cases import each
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.sut.source_clock import SourceClock
+from harness.sut.gated_inputs import SourceClock
 from reference_impl.mailbox.loops import VirtualLoop, virtual_loop
 from reference_impl.mailbox.mailbox import Mailbox, MailboxExecutor
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from harness.sut.registry import load_lookup, refuse_hidden
-from harness.sut.user_modules import add_current_folder, import_path, name_of, take_path, why_hidden
+from harness.sut.user_code import add_current_folder, import_path, name_of, take_path, why_hidden
 from harness.system.errors import SutError
 
 SOURCE = """\

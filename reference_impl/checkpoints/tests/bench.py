@@ -24,13 +24,15 @@ from reference_impl.checkpoint_events import (
     EndOfPartition,
     SnapshotType,
 )
-from reference_impl.checkpoints.barrier_handler import CheckpointBarrierHandler
-from reference_impl.checkpoints.channel_state_writer import (
+from reference_impl.checkpoints.barrier_states import CheckpointBarrierHandler
+from reference_impl.checkpoints.channels import (
+    ChannelElement,
     ChannelStateWriter,
     ChannelStateWriteResult,
+    InputChannel,
+    InputChannelInfo,
     InputChannelStateHandle,
 )
-from reference_impl.checkpoints.channels import ChannelElement, InputChannel, InputChannelInfo
 from reference_impl.checkpoints.input_gate import CheckpointedInputGate, InputGate
 from reference_impl.checkpoints.single_barrier_handler import SingleCheckpointBarrierHandler
 from reference_impl.elements import OperatorInput, Record

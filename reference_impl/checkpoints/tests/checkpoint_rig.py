@@ -21,15 +21,19 @@ from reference_impl.checkpoint_events import (
     CheckpointMetrics,
     CheckpointOptions,
 )
-from reference_impl.checkpoints.async_checkpoint import AsyncCheckpointRunnable, OperatorSnapshotFutures
-from reference_impl.checkpoints.channel_state_writer import ChannelStateWriter
+from reference_impl.checkpoints.async_checkpoint import (
+    AsyncCheckpointRunnable,
+    OperatorSnapshotFutures,
+    TaskStateSnapshot,
+    TaskStateStore,
+)
+from reference_impl.checkpoints.channels import ChannelStateWriter
 from reference_impl.checkpoints.subtask_checkpoint_coordinator import (
     PrepareInputSnapshot,
     SubtaskCheckpointCoordinator,
 )
-from reference_impl.checkpoints.task_state import TaskStateSnapshot, TaskStateStore
 from reference_impl.mailbox.timers import Timers
-from reference_impl.state.snapshot_future import SnapshotFuture
+from reference_impl.state.snapshots import SnapshotFuture
 
 ALIGNED = CheckpointOptions()
 UNALIGNED = CheckpointOptions(alignment=AlignmentType.UNALIGNED)

@@ -16,18 +16,16 @@ from reference_impl.checkpoint_events import (
     CheckpointMetrics,
 )
 from reference_impl.checkpoints.async_checkpoint import (
+    FINISHED_ON_RESTORE,
     AsyncCheckpointRunnable,
     AsyncCheckpointState,
     OperatorSnapshotFutures,
-)
-from reference_impl.checkpoints.task_state import (
-    FINISHED_ON_RESTORE,
     OperatorSubtaskState,
     TaskStateSnapshot,
     TaskStateStore,
 )
 from reference_impl.checkpoints.tests.checkpoint_rig import CountedHandle, NotingResponder
-from reference_impl.state.snapshot_future import SnapshotFuture
+from reference_impl.state.snapshots import SnapshotFuture
 
 
 class PartRig:

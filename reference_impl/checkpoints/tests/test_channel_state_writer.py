@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from reference_impl.checkpoint_events import CheckpointException, CheckpointFailureReason
-from reference_impl.checkpoints.channel_state_writer import (
+from reference_impl.checkpoints.channels import (
     ChannelStateWriter,
+    InputChannelInfo,
     InputChannelStateHandle,
 )
-from reference_impl.checkpoints.channels import InputChannelInfo
 from reference_impl.checkpoints.tests.bench import unaligned
 from reference_impl.elements import Record
 from reference_impl.errors import WrongState

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference_impl.checkpoint_events import CheckpointMetaData, CheckpointMetrics, CheckpointOptions
+from reference_impl.checkpoints.async_checkpoint import TaskStateSnapshot, TaskStateStore
 from reference_impl.checkpoints.state_handler import StreamTaskStateInitializer
 from reference_impl.checkpoints.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
-from reference_impl.checkpoints.task_state import TaskStateSnapshot, TaskStateStore
 from reference_impl.checkpoints.tests.checkpoint_rig import NotingResponder
 from reference_impl.elements import OperatorInput
 from reference_impl.functions.keyed_operators import KeyedProcessOperator
@@ -25,8 +25,7 @@ from reference_impl.mailbox.loops import VirtualLoop, virtual_loop
 from reference_impl.mailbox.mailbox import Mailbox
 from reference_impl.mailbox.timers import Timers
 from reference_impl.operator.build import ordered_wait
-from reference_impl.task.operator_chain import OperatorChain, OperatorLink
-from reference_impl.task.task_environment import LocalRecordWriter
+from reference_impl.task.operator_chain import LocalRecordWriter, OperatorChain, OperatorLink
 from reference_impl.tests.rig import HandFunction, quickly, record, shown
 
 

@@ -16,13 +16,13 @@ from reference_impl.checkpoint_events import (
     CheckpointMetaData,
     CheckpointOptions,
 )
+from reference_impl.checkpoints.async_checkpoint import TaskStateStore
 from reference_impl.checkpoints.state_handler import (
     StateInitializationContext,
     StateSnapshotContext,
     StreamTaskStateInitializer,
 )
 from reference_impl.checkpoints.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
-from reference_impl.checkpoints.task_state import TaskStateStore
 from reference_impl.checkpoints.tests.checkpoint_rig import NotingResponder
 from reference_impl.elements import OperatorInput
 from reference_impl.errors import StateError
@@ -31,13 +31,11 @@ from reference_impl.mailbox.loops import VirtualLoop, virtual_loop
 from reference_impl.mailbox.mailbox import Mailbox
 from reference_impl.mailbox.processor import MailboxProcessor
 from reference_impl.mailbox.timers import Timers
-from reference_impl.state.snapshot_future import SnapshotFuture
-from reference_impl.state.state_descriptor import ListStateDescriptor, ValueStateDescriptor
-from reference_impl.state.ttl_config import StateTtlConfig
+from reference_impl.state.snapshots import SnapshotFuture
+from reference_impl.state.state_descriptor import ListStateDescriptor, StateTtlConfig, ValueStateDescriptor
 from reference_impl.task.input_processor import StreamOneInputProcessor
-from reference_impl.task.operator_chain import OperatorChain, OperatorLink
+from reference_impl.task.operator_chain import LocalRecordWriter, OperatorChain, OperatorLink, TaskEnvironment
 from reference_impl.task.stream_task import StreamTask
-from reference_impl.task.task_environment import LocalRecordWriter, TaskEnvironment
 from reference_impl.task.tests.task_rig import END, HandInput
 from reference_impl.tests.rig import record, shown
 

@@ -20,7 +20,7 @@ from reference_impl.checkpoints.tests.bench import Bench, NotingTask, unaligned
 from reference_impl.checkpoints.tests.checkpoint_rig import CheckpointRig
 from reference_impl.checkpoints.tests.interleavings import Run, play, records_before, runs
 from reference_impl.elements import Record
-from reference_impl.state.snapshot_future import SnapshotFuture
+from reference_impl.state.snapshots import SnapshotFuture
 from reference_impl.tests.rig import quickly
 
 EVERY_KIND = ["aligned", "timeoutable", "unaligned", "savepoint"]

@@ -11,8 +11,7 @@ from reference_impl.checkpoint_events import (
     CheckpointException,
     EventAnnouncement,
 )
-from reference_impl.checkpoints.channel_state_writer import ChannelStateWriter
-from reference_impl.checkpoints.channels import InputChannel, InputChannelInfo
+from reference_impl.checkpoints.channels import ChannelStateWriter, InputChannel, InputChannelInfo
 from reference_impl.checkpoints.tests.bench import barrier, end, unaligned
 from reference_impl.elements import Record, Watermark
 from reference_impl.errors import WrongState

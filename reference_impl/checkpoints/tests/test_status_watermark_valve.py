@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reference_impl.checkpoints.watermark_valve import StatusWatermarkValve
+from reference_impl.checkpoints.input_gate import StatusWatermarkValve
 from reference_impl.elements import Watermark, WatermarkStatus
 from reference_impl.tests.rig import quickly, shown
 

@@ -12,21 +12,21 @@ from reference_impl.checkpoint_events import (
     CheckpointMetaData,
     CheckpointOptions,
 )
-from reference_impl.checkpoints.async_checkpoint import OperatorSnapshotFutures
+from reference_impl.checkpoints.async_checkpoint import (
+    FINISHED_ON_RESTORE,
+    OperatorSnapshotFutures,
+    OperatorSubtaskState,
+    TaskStateSnapshot,
+    TaskStateStore,
+)
 from reference_impl.checkpoints.state_handler import (
     StateInitializationContext,
     StateSnapshotContext,
     StreamOperatorStateHandler,
 )
-from reference_impl.checkpoints.task_state import (
-    FINISHED_ON_RESTORE,
-    OperatorSubtaskState,
-    TaskStateSnapshot,
-    TaskStateStore,
-)
 from reference_impl.checkpoints.tests.checkpoint_rig import NotingResponder
 from reference_impl.state.operator_state import OperatorStateBackend
-from reference_impl.state.snapshot_future import SnapshotFuture
+from reference_impl.state.snapshots import SnapshotFuture
 from reference_impl.state.state_descriptor import ListStateDescriptor
 
 NAMES = ListStateDescriptor(name="names")

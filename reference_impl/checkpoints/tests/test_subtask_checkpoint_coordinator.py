@@ -9,7 +9,7 @@ import pytest
 
 from reference_impl.checkpoint_events import AlignmentType, CheckpointOptions, SnapshotType
 from reference_impl.checkpoints.async_checkpoint import OperatorSnapshotFutures
-from reference_impl.checkpoints.channel_state_writer import ChannelStateWriter
+from reference_impl.checkpoints.channels import ChannelStateWriter
 from reference_impl.checkpoints.tests.checkpoint_rig import (
     SUBSUMED,
     UNALIGNED,
@@ -23,7 +23,7 @@ from reference_impl.errors import WrongState
 from reference_impl.mailbox.loops import virtual_loop
 from reference_impl.mailbox.mailbox import Mailbox, MailboxExecutor
 from reference_impl.mailbox.timers import Timers
-from reference_impl.state.snapshot_future import SnapshotFuture
+from reference_impl.state.snapshots import SnapshotFuture
 
 FORCED_ALIGNED = CheckpointOptions(alignment=AlignmentType.FORCED_ALIGNED)
 SAVEPOINT = CheckpointOptions(snapshot_type=SnapshotType.SAVEPOINT)

@@ -14,7 +14,7 @@ from reference_impl.checkpoint_events import (
     CheckpointOptions,
 )
 from reference_impl.checkpoints.async_checkpoint import AsyncCheckpointRunnable, OperatorSnapshotFutures
-from reference_impl.checkpoints.channel_state_writer import ChannelStateWriter
+from reference_impl.checkpoints.channels import ChannelStateWriter
 from reference_impl.checkpoints.tests.checkpoint_rig import (
     SUBSUMED,
     UNALIGNED,
@@ -26,7 +26,7 @@ from reference_impl.checkpoints.tests.checkpoint_rig import (
 from reference_impl.mailbox.loops import virtual_loop
 from reference_impl.mailbox.mailbox import Mailbox, MailboxExecutor
 from reference_impl.mailbox.timers import Timers
-from reference_impl.state.snapshot_future import SnapshotFuture
+from reference_impl.state.snapshots import SnapshotFuture
 
 # ------------------------------------------------------------------------------------------- the alignment timer
 

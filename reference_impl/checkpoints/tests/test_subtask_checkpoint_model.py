@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from reference_impl.checkpoint_events import CheckpointException, CheckpointFailureReason
 from reference_impl.checkpoints.async_checkpoint import OperatorSnapshotFutures
 from reference_impl.checkpoints.tests.checkpoint_rig import CheckpointRig, CountedHandle
-from reference_impl.state.snapshot_future import SnapshotFuture
+from reference_impl.state.snapshots import SnapshotFuture
 
 MARKS_MAX = 3
 AHEAD = st.integers(1, 5)

@@ -13,8 +13,7 @@ from reference_impl.flip12.wait_operator import build_operator
 from reference_impl.mailbox.availability import AVAILABLE
 from reference_impl.operator.build import BuildOperator, Mode
 from reference_impl.operator.build import build_operator as build_reference
-from reference_impl.operator.quirks import FLINK
-from reference_impl.operator.retry import FixedDelay
+from reference_impl.operator.retry import FLINK, FixedDelay
 from reference_impl.tests.rig import HandFunction, OpenRig, Rig, open_rig, record, watermark
 from tools.cases import each
 

@@ -12,7 +12,6 @@ from reference_impl.elements import OperatorInput, Record
 from reference_impl.mailbox.loops import VirtualLoop
 from reference_impl.mailbox.mailbox import Mailbox, MailboxExecutor
 from reference_impl.mailbox.timers import Timers
-from reference_impl.state.handles import KeyedStateHandle, OperatorStateHandle
 from reference_impl.state.internal_timer_services import InternalTimerServices
 from reference_impl.state.internal_timers import TimersHandle
 from reference_impl.state.key_groups import (
@@ -20,9 +19,9 @@ from reference_impl.state.key_groups import (
     assign_to_key_group,
     compute_key_group_range_for_operator_index,
 )
-from reference_impl.state.keyed_state_backend import KeyedStateBackend
-from reference_impl.state.keyed_state_store import KeyedStateStore
+from reference_impl.state.keyed_state_backend import KeyedStateBackend, KeyedStateStore
 from reference_impl.state.operator_state import OperatorStateBackend
+from reference_impl.state.snapshots import KeyedStateHandle, OperatorStateHandle
 from reference_impl.tests.rig import shown
 
 MAX_PARALLELISM = 8

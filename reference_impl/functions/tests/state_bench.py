@@ -8,9 +8,8 @@ from typing import Any
 from reference_impl.checkpoint_events import CheckpointOptions
 from reference_impl.checkpoints.state_handler import StateInitializationContext, StateSnapshotContext
 from reference_impl.functions.sink import FunctionState
-from reference_impl.state.handles import OperatorStateHandle
-from reference_impl.state.operator_state import OperatorStateBackend
-from reference_impl.state.repartitioner import RoundRobinOperatorStateRepartitioner
+from reference_impl.state.operator_state import OperatorStateBackend, RoundRobinOperatorStateRepartitioner
+from reference_impl.state.snapshots import OperatorStateHandle
 
 
 class StateBench:

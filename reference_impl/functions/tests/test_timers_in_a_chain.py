@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from reference_impl.checkpoint_events import StopMode
+from reference_impl.checkpoints.async_checkpoint import TaskStateStore
 from reference_impl.checkpoints.state_handler import StreamTaskStateInitializer
-from reference_impl.checkpoints.task_state import TaskStateStore
 from reference_impl.checkpoints.tests.checkpoint_rig import NotingResponder
 from reference_impl.elements import OperatorInput
 from reference_impl.functions.keyed_operators import KeyedProcessOperator
@@ -17,8 +17,7 @@ from reference_impl.functions.process_function import Collector, ProcessContext
 from reference_impl.mailbox.loops import VirtualLoop, virtual_loop
 from reference_impl.mailbox.mailbox import Mailbox, MailboxExecutor
 from reference_impl.mailbox.timers import Timers
-from reference_impl.task.operator_chain import OperatorChain, OperatorLink
-from reference_impl.task.task_environment import LocalRecordWriter
+from reference_impl.task.operator_chain import LocalRecordWriter, OperatorChain, OperatorLink
 from reference_impl.tests.rig import record, shown, watermark
 
 

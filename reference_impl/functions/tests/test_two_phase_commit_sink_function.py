@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reference_impl.functions.sink import TransactionTimeout, TwoPhaseCommitSinkFunction
 from reference_impl.functions.tests.transaction_store import Phase, TransactionStore
 from reference_impl.functions.tests.two_phase_job import CONTEXT, STEPS, TwoPhaseJob, initialized, snapshot_of
-from reference_impl.functions.two_phase_commit_sink import TransactionTimeout, TwoPhaseCommitSinkFunction
-from reference_impl.state.handles import OperatorStateHandle
-from reference_impl.state.repartitioner import RoundRobinOperatorStateRepartitioner
+from reference_impl.state.operator_state import RoundRobinOperatorStateRepartitioner
+from reference_impl.state.snapshots import OperatorStateHandle
 from reference_impl.tests.rig import quickly
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Any
 
-from reference_impl.functions.two_phase_commit_sink import Transactions
+from reference_impl.functions.sink import Transactions
 
 
 class Crash(BaseException):

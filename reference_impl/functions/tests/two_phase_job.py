@@ -8,11 +8,10 @@ from typing import Protocol
 
 from reference_impl.checkpoint_events import CheckpointOptions
 from reference_impl.checkpoints.state_handler import StateInitializationContext, StateSnapshotContext
-from reference_impl.functions.sink import SinkContext
+from reference_impl.functions.sink import SinkContext, TwoPhaseCommitSinkFunction
 from reference_impl.functions.tests.transaction_store import Crash
-from reference_impl.functions.two_phase_commit_sink import TwoPhaseCommitSinkFunction
-from reference_impl.state.handles import OperatorStateHandle
 from reference_impl.state.operator_state import OperatorStateBackend
+from reference_impl.state.snapshots import OperatorStateHandle
 
 CONTEXT = SinkContext(current_processing_time=0, current_watermark=0, timestamp=None)
 STEPS = (

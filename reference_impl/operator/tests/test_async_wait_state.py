@@ -14,16 +14,13 @@ from reference_impl.checkpoint_events import (
     CheckpointMetaData,
     CheckpointOptions,
 )
-from reference_impl.checkpoints.async_checkpoint import OperatorSnapshotFutures
+from reference_impl.checkpoints.async_checkpoint import OperatorSnapshotFutures, OperatorSubtaskState
 from reference_impl.checkpoints.state_handler import StateSnapshotContext, StreamOperatorStateHandler
-from reference_impl.checkpoints.task_state import OperatorSubtaskState
 from reference_impl.elements import WatermarkStatus
 from reference_impl.errors import StateError, WrongState
-from reference_impl.operator.async_wait import QUEUE_STATE
+from reference_impl.operator.async_wait import QUEUE_STATE, from_state
 from reference_impl.operator.build import Mode
-from reference_impl.state.element_serializer import from_state
-from reference_impl.state.operator_state import OperatorStateBackend
-from reference_impl.state.repartitioner import RoundRobinOperatorStateRepartitioner
+from reference_impl.state.operator_state import OperatorStateBackend, RoundRobinOperatorStateRepartitioner
 from reference_impl.tests.rig import Rig, open_virtual, quickly, record, shown, watermark
 
 

@@ -9,9 +9,18 @@ from typing import Any
 import pytest
 
 from reference_impl.errors import CallTimedOut
-from reference_impl.operator.quirks import FLINK, FLINK_1_20, PROFILES, STRICT, Quirks
 from reference_impl.operator.result import ResultHandle
-from reference_impl.operator.retry import ExponentialBackoff, FixedDelay, any_error, empty_result
+from reference_impl.operator.retry import (
+    FLINK,
+    FLINK_1_20,
+    PROFILES,
+    STRICT,
+    ExponentialBackoff,
+    FixedDelay,
+    Quirks,
+    any_error,
+    empty_result,
+)
 from reference_impl.tests.rig import HandFunction, Rig, open_virtual, record, substitute
 from tools.cases import each
 

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reference_impl.operator.build import Mode
-from reference_impl.operator.quirks import FLINK, STRICT, Quirks
 from reference_impl.operator.result import ResultHandle
-from reference_impl.operator.retry import FixedDelay, any_error, empty_result
+from reference_impl.operator.retry import FLINK, STRICT, FixedDelay, Quirks, any_error, empty_result
 from reference_impl.tests.rig import HandFunction, Rig, open_virtual, quickly, record, substitute, watermark
 
 CAPACITY = 3

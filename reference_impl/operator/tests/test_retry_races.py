@@ -9,9 +9,8 @@ from typing import Any, get_args
 import pytest
 
 from reference_impl.operator.build import Mode
-from reference_impl.operator.quirks import FLINK, STRICT, Quirks
 from reference_impl.operator.result import ResultHandle
-from reference_impl.operator.retry import FixedDelay, any_error, empty_result
+from reference_impl.operator.retry import FLINK, STRICT, FixedDelay, Quirks, any_error, empty_result
 from reference_impl.tests.rig import HandFunction, Rig, open_virtual, record, substitute
 from tools.cases import each
 

@@ -20,8 +20,7 @@ from reference_impl.operator.build import Mode, build_operator, ordered_wait, un
 from reference_impl.operator.functions import AsyncFunction
 from reference_impl.operator.result import ResultHandle
 from reference_impl.operator.retry import FixedDelay, any_error
-from reference_impl.task.operator_chain import OperatorChain, OperatorLink
-from reference_impl.task.task_environment import LocalRecordWriter
+from reference_impl.task.operator_chain import LocalRecordWriter, OperatorChain, OperatorLink
 from reference_impl.tests.rig import HandFunction, itself, open_virtual, record
 
 BOTH = pytest.mark.parametrize("mode", get_args(Mode))

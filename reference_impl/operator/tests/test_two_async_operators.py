@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reference_impl.checkpoint_events import CheckpointMetaData, CheckpointMetrics, CheckpointOptions
+from reference_impl.checkpoints.async_checkpoint import TaskStateSnapshot, TaskStateStore
 from reference_impl.checkpoints.state_handler import StreamTaskStateInitializer
 from reference_impl.checkpoints.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
-from reference_impl.checkpoints.task_state import TaskStateSnapshot, TaskStateStore
 from reference_impl.elements import OperatorInput
 from reference_impl.functions.tests.examples import StreamFilter
 from reference_impl.mailbox.availability import DataInputStatus
@@ -27,9 +27,8 @@ from reference_impl.mailbox.timers import Timers
 from reference_impl.operator.build import Mode, build_operator
 from reference_impl.operator.result import ResultHandle
 from reference_impl.task.input_processor import StreamOneInputProcessor
-from reference_impl.task.operator_chain import OperatorChain, OperatorLink
+from reference_impl.task.operator_chain import LocalRecordWriter, OperatorChain, OperatorLink, TaskEnvironment
 from reference_impl.task.stream_task import StreamTask
-from reference_impl.task.task_environment import LocalRecordWriter, TaskEnvironment
 from reference_impl.task.tests.task_rig import END, HandInput
 from reference_impl.tests.rig import HandFunction, itself, quickly, record, shown, watermark
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from reference_impl.state.state_descriptor import StateTtlConfig
 from reference_impl.state.tests.ttl_rig import ON_READ, RETURN
-from reference_impl.state.ttl_config import StateTtlConfig
 
 Entry = tuple[Any, Any, int]
 """The user's key or None, the value, the stamp."""

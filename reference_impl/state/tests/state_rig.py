@@ -7,10 +7,9 @@ from typing import Any
 
 from msgspec import msgpack
 
-from reference_impl.state.handles import KeyedStateHandle
 from reference_impl.state.key_groups import compute_key_group_range_for_operator_index
-from reference_impl.state.keyed_state_backend import KeyedStateBackend
-from reference_impl.state.keyed_state_store import KeyedStateStore
+from reference_impl.state.keyed_state_backend import KeyedStateBackend, KeyedStateStore
+from reference_impl.state.snapshots import KeyedStateHandle
 from reference_impl.state.state_descriptor import (
     ListStateDescriptor,
     MapStateDescriptor,

@@ -8,7 +8,7 @@ import pytest
 
 from reference_impl.elements import LatencyMarker, Record, RecordAttributes, Watermark, WatermarkStatus
 from reference_impl.errors import WrongState
-from reference_impl.state.element_serializer import from_state, queue_element_from, to_state
+from reference_impl.operator.async_wait import from_state, queue_element_from, to_state
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from reference_impl.state.handles import KeyedStateHandle
 from reference_impl.state.key_groups import assign_key_to_parallel_operator
-from reference_impl.state.keyed_state_backend import KeyedStateBackend
-from reference_impl.state.keyed_state_store import KeyedStateStore
-from reference_impl.state.snapshot_future import SnapshotFuture
+from reference_impl.state.keyed_state_backend import KeyedStateBackend, KeyedStateStore
+from reference_impl.state.snapshots import KeyedStateHandle, SnapshotFuture
 from reference_impl.state.state_descriptor import (
     ListStateDescriptor,
     MapStateDescriptor,

@@ -11,8 +11,8 @@ import pytest
 
 from reference_impl.errors import StateError, StateMigrationException, WrongState
 from reference_impl.state import keyed_state_backend
-from reference_impl.state.handles import KeyedStateHandle
 from reference_impl.state.key_groups import KeyGroupRange
+from reference_impl.state.snapshots import KeyedStateHandle
 from reference_impl.state.state_descriptor import ValueStateDescriptor
 from reference_impl.state.tests import snapshot_bytes
 from reference_impl.state.tests.state_rig import (

@@ -8,7 +8,7 @@ import pytest
 
 from reference_impl.errors import StateError
 from reference_impl.state.key_groups import KeyGroupRange
-from reference_impl.state.keyed_state_store import KeyedStateStore
+from reference_impl.state.keyed_state_backend import KeyedStateStore
 from reference_impl.state.state_descriptor import ValueStateDescriptor
 from reference_impl.state.tests.state_rig import COUNT, PAGES, SEEN, backend, contents, filled, keyed
 from tools.cases import each

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from threading import Thread
 
-from reference_impl.state.keyed_state_store import KeyedStateStore
+from reference_impl.state.keyed_state_backend import KeyedStateStore
 from reference_impl.state.state_descriptor import ValueStateDescriptor
 from reference_impl.state.tests.state_rig import (
     COUNT,

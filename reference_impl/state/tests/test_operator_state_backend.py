@@ -12,16 +12,14 @@ from hypothesis import strategies as st
 
 from reference_impl.checkpoint_events import CheckpointOptions
 from reference_impl.errors import StateError, StateMigrationException
-from reference_impl.state.handles import OperatorStateHandle
-from reference_impl.state.operator_state import OperatorStateBackend
-from reference_impl.state.repartitioner import RoundRobinOperatorStateRepartitioner
-from reference_impl.state.snapshot_future import SnapshotFuture
+from reference_impl.state.operator_state import OperatorStateBackend, RoundRobinOperatorStateRepartitioner
+from reference_impl.state.snapshots import OperatorStateHandle, SnapshotFuture
 from reference_impl.state.state_descriptor import (
     ListStateDescriptor,
     MapStateDescriptor,
+    StateTtlConfig,
     ValueStateDescriptor,
 )
-from reference_impl.state.ttl_config import StateTtlConfig
 from tools.cases import each
 
 BUFFER = ListStateDescriptor(name="buffer", element_type=str)

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reference_impl.errors import StateError
-from reference_impl.state.handles import Mode, OperatorStateHandle, OperatorStatePartitions
-from reference_impl.state.repartitioner import (
+from reference_impl.state.operator_state import (
     RoundRobinOperatorStateRepartitioner,
     refuse_union_finished_in_part,
 )
+from reference_impl.state.snapshots import Mode, OperatorStateHandle, OperatorStatePartitions
 
 Subtask = dict[str, list[Any]] | None
 

@@ -12,10 +12,17 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from reference_impl.state.key_groups import identity_of, spread_of, value_of
-from reference_impl.state.schema import ANY, Compatibility, compatibility, schema_of, ttl_of
-from reference_impl.state.serializer import serializer_for
+from reference_impl.state.serializer import (
+    ANY,
+    Compatibility,
+    TtlValue,
+    compatibility,
+    last_access_of,
+    schema_of,
+    serializer_for,
+    ttl_of,
+)
 from reference_impl.state.ttl_state_factory import TtlSerializer
-from reference_impl.state.ttl_value import TtlValue, last_access_of
 from tools.cases import each
 
 SCALARS = st.one_of(

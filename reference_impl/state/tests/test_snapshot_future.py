@@ -8,7 +8,7 @@ from threading import Event, Thread
 import pytest
 
 from reference_impl.errors import SnapshotCancelled, WrongState
-from reference_impl.state.snapshot_future import SnapshotFuture
+from reference_impl.state.snapshots import SnapshotFuture
 
 
 def counting(slices: int, ran: list[int]) -> Generator[None, None, str]:

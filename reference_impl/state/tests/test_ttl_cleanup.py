@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from reference_impl.state.handles import KeyedStateHandle
+from reference_impl.state.snapshots import KeyedStateHandle
+from reference_impl.state.state_descriptor import CleanupStrategies, IncrementalCleanup
 from reference_impl.state.tests.ttl_rig import BY_HAND, DESCRIPTORS, RETURN, STRATEGIES, Subtask, ttl
-from reference_impl.state.ttl_config import CleanupStrategies, IncrementalCleanup
 
 
 def with_keys(cleanup: CleanupStrategies, keys: int) -> Subtask:

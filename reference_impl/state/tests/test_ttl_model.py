@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reference_impl.state.state_descriptor import StateTtlConfig, UpdateType
 from reference_impl.state.tests.naive_ttl import NaiveTtlState
 from reference_impl.state.tests.ttl_rig import (
     DESCRIPTORS,
@@ -20,7 +21,6 @@ from reference_impl.state.tests.ttl_rig import (
     Subtask,
     ttl,
 )
-from reference_impl.state.ttl_config import StateTtlConfig, UpdateType
 
 Step = tuple[str, str, int]
 STEPS = st.lists(

@@ -12,9 +12,8 @@ from reference_impl.mailbox.loops import virtual_loop
 from reference_impl.mailbox.mailbox import Mailbox, MailboxExecutor
 from reference_impl.mailbox.timers import Timers
 from reference_impl.state.keyed_state_backend import KeyedStateBackend
-from reference_impl.state.state_descriptor import MapStateDescriptor, ValueStateDescriptor
+from reference_impl.state.state_descriptor import MapStateDescriptor, UpdateType, ValueStateDescriptor
 from reference_impl.state.tests.ttl_rig import DESCRIPTORS, NEVER, ON_READ, STRATEGIES, Subtask, ttl
-from reference_impl.state.ttl_config import UpdateType
 
 KINDS = pytest.mark.parametrize("kind", DESCRIPTORS)
 FIRST = {"value": 7, "list": [7], "map": [(1, 7)], "reducing": 7, "aggregating": (7,)}

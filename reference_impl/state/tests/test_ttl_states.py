@@ -8,11 +8,14 @@ import pytest
 
 from reference_impl.errors import StateError
 from reference_impl.state.state_descriptor import (
+    TIME_MAX_MS,
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
     StateDescriptor,
+    StateTtlConfig,
+    UpdateType,
     ValueStateDescriptor,
 )
 from reference_impl.state.tests.ttl_rig import (
@@ -25,7 +28,6 @@ from reference_impl.state.tests.ttl_rig import (
     Subtask,
     ttl,
 )
-from reference_impl.state.ttl_config import TIME_MAX_MS, StateTtlConfig, UpdateType
 
 
 def write(subtask: Subtask, number: int = 7) -> None:

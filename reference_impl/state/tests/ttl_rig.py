@@ -5,22 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from reference_impl.state.handles import KeyedStateHandle
 from reference_impl.state.keyed_state_backend import KeyedStateBackend
+from reference_impl.state.snapshots import KeyedStateHandle
 from reference_impl.state.state_descriptor import (
     AggregatingStateDescriptor,
+    CleanupStrategies,
+    IncrementalCleanup,
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
     StateDescriptor,
-    ValueStateDescriptor,
-)
-from reference_impl.state.ttl_config import (
-    CleanupStrategies,
-    IncrementalCleanup,
     StateTtlConfig,
     StateVisibility,
     UpdateType,
+    ValueStateDescriptor,
 )
 
 TTL_MS = 100

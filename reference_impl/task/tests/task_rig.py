@@ -31,9 +31,8 @@ from reference_impl.task.input_processor import (
     StreamOneInputProcessor,
     StreamTaskNetworkOutput,
 )
-from reference_impl.task.operator_chain import OperatorChain, OperatorLink
+from reference_impl.task.operator_chain import OperatorChain, OperatorLink, TaskEnvironment
 from reference_impl.task.stream_task import StreamTask
-from reference_impl.task.task_environment import TaskEnvironment
 from reference_impl.tests.rig import shown
 
 END = (DataInputStatus.END_OF_DATA, DataInputStatus.END_OF_INPUT)

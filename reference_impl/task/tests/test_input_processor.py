@@ -19,8 +19,12 @@ from reference_impl.task.input_processor import (
     StreamMultipleInputProcessor,
     StreamOneInputProcessor,
 )
-from reference_impl.task.operator_chain import FinishedOperatorChain, OperatorChain, OperatorLink
-from reference_impl.task.task_environment import LocalRecordWriter
+from reference_impl.task.operator_chain import (
+    FinishedOperatorChain,
+    LocalRecordWriter,
+    OperatorChain,
+    OperatorLink,
+)
 from reference_impl.task.tests.task_rig import HandInput, HandSource, open_task
 from reference_impl.tests.rig import record, shown, watermark
 

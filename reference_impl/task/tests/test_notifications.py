@@ -8,8 +8,7 @@ from reference_impl.elements import OperatorInput
 from reference_impl.mailbox.loops import virtual_loop
 from reference_impl.mailbox.mailbox import Mailbox
 from reference_impl.mailbox.timers import Timers
-from reference_impl.task.operator_chain import OperatorChain, OperatorLink
-from reference_impl.task.task_environment import LocalRecordWriter
+from reference_impl.task.operator_chain import LocalRecordWriter, OperatorChain, OperatorLink
 from reference_impl.task.tests.task_rig import END, heard, open_task
 
 

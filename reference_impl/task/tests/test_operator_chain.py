@@ -18,12 +18,10 @@ from reference_impl.errors import SimulationStuck
 from reference_impl.mailbox.loops import VirtualLoop, virtual_loop
 from reference_impl.mailbox.mailbox import Mailbox, MailboxExecutor
 from reference_impl.mailbox.timers import Timers
-from reference_impl.operator.async_wait import AsyncWaitOperator
+from reference_impl.operator.async_wait import AsyncWaitOperator, to_state
 from reference_impl.operator.build import Mode, build_operator, ordered_wait
 from reference_impl.operator.result import ResultHandle
-from reference_impl.state.element_serializer import to_state
-from reference_impl.task.operator_chain import OperatorChain, OperatorLink
-from reference_impl.task.task_environment import LocalRecordWriter
+from reference_impl.task.operator_chain import LocalRecordWriter, OperatorChain, OperatorLink
 from reference_impl.tests.rig import HandFunction, itself, quickly, record, shown, watermark
 
 BOTH = pytest.mark.parametrize("mode", get_args(Mode))

@@ -11,11 +11,11 @@ from hypothesis import Phase, find, settings
 from hypothesis import strategies as st
 
 from reference_impl.checkpoint_events import CheckpointException
+from reference_impl.checkpoints.input_gate import StatusWatermarkValve
 from reference_impl.checkpoints.single_barrier_handler import SingleCheckpointBarrierHandler
 from reference_impl.checkpoints.tests.interleavings import Run, conserves, goes_on, play, runs
 from reference_impl.checkpoints.tests.naive_alignment import NaiveAlignment, Overheard, as_the_model
 from reference_impl.checkpoints.tests.test_status_watermark_valve import STEPS, does_as_the_model
-from reference_impl.checkpoints.watermark_valve import StatusWatermarkValve
 from tools.cases import in_sweep_after
 from tools.defects.tests.wrong_parts import wrong_part
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from reference_impl.state.handles import KeyedStateHandle
 from reference_impl.state.key_groups import compute_key_group_range_for_operator_index
 from reference_impl.state.keyed_state_backend import KeyedStateBackend
+from reference_impl.state.snapshots import KeyedStateHandle
 from reference_impl.state.state_descriptor import ListStateDescriptor, ValueStateDescriptor
 from tools.defects.tests.wrong_parts import wrong_part
 

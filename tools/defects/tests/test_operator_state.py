@@ -15,8 +15,7 @@ from reference_impl.functions.keyed_operators import KeyedBroadcastProcessOperat
 from reference_impl.functions.process_function import BroadcastContext, Collector, ProcessContext
 from reference_impl.functions.tests.keyed_bench import KeyedBench
 from reference_impl.mailbox.loops import virtual_loop
-from reference_impl.state.operator_state import OperatorStateBackend
-from reference_impl.state.repartitioner import RoundRobinOperatorStateRepartitioner
+from reference_impl.state.operator_state import OperatorStateBackend, RoundRobinOperatorStateRepartitioner
 from reference_impl.state.state_descriptor import ListStateDescriptor, MapStateDescriptor
 from reference_impl.tests.rig import record
 from tools.defects.tests.wrong_parts import wrong_part

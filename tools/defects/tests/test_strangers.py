@@ -25,9 +25,8 @@ from reference_impl.mailbox.loops import VirtualLoop
 from reference_impl.operator.build import build_operator
 from reference_impl.operator.retry import FixedDelay, any_error
 from reference_impl.state.keyed_state_backend import KeyedStateBackend
-from reference_impl.state.state_descriptor import ValueStateDescriptor
+from reference_impl.state.state_descriptor import StateTtlConfig, ValueStateDescriptor
 from reference_impl.state.tests.ttl_rig import BY_HAND
-from reference_impl.state.ttl_config import StateTtlConfig
 from reference_impl.tests.rig import open_virtual, record
 from tools.defects import STRANGERS
 

@@ -9,7 +9,7 @@ import pytest
 from reference_impl.checkpoints.async_checkpoint import OperatorSnapshotFutures
 from reference_impl.checkpoints.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
 from reference_impl.checkpoints.tests.checkpoint_rig import CheckpointRig, CountedHandle, stateless
-from reference_impl.state.snapshot_future import SnapshotFuture
+from reference_impl.state.snapshots import SnapshotFuture
 from tools.defects.tests.wrong_parts import wrong_part
 
 Build = Callable[..., SubtaskCheckpointCoordinator]

@@ -8,8 +8,12 @@ from typing import Any
 import pytest
 
 from reference_impl.state.keyed_state_backend import KeyedStateBackend
-from reference_impl.state.state_descriptor import ValueStateDescriptor
-from reference_impl.state.ttl_config import CleanupStrategies, StateTtlConfig, UpdateType
+from reference_impl.state.state_descriptor import (
+    CleanupStrategies,
+    StateTtlConfig,
+    UpdateType,
+    ValueStateDescriptor,
+)
 from reference_impl.state.ttl_state_factory import CreateWithTtl, create_state_with_ttl
 from tools.defects.tests.wrong_parts import wrong_part
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 import pytest
 
+from reference_impl.functions.sink import TwoPhaseCommitSinkFunction
 from reference_impl.functions.tests.transaction_store import Phase, TransactionStore
 from reference_impl.functions.tests.two_phase_job import TwoPhaseJob
-from reference_impl.functions.two_phase_commit_sink import TwoPhaseCommitSinkFunction
 from tools.defects.tests.wrong_parts import wrong_part
 
 Build = Callable[[TransactionStore], Callable[[], TwoPhaseCommitSinkFunction]]

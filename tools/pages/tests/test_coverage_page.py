@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from harness.explore.features import Feature
-from harness.explore.reached import Source, holes, pairs_of, sources, written
+from harness.explore.features import Feature, Source, holes, pairs_of, sources, written
 from harness.faults.parts.triggers import PHASES
 from harness.faults.registry import FAULTS
 from tools.pages.coverage_page import PAGE, page_text

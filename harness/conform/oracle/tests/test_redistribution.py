@@ -21,13 +21,13 @@ from harness.sut.rescaling import KEY_GROUPS
 from harness.system.choices import Draw, fresh_seed
 from harness.system.errors import WorldError
 from harness.world.settings import WorldSettings
-from reference_impl.state.handles import Mode, OperatorStateHandle, OperatorStatePartitions
 from reference_impl.state.key_groups import (
     assign_key_to_parallel_operator,
     assign_to_key_group,
     compute_key_group_range_for_operator_index,
 )
-from reference_impl.state.repartitioner import RoundRobinOperatorStateRepartitioner
+from reference_impl.state.operator_state import RoundRobinOperatorStateRepartitioner
+from reference_impl.state.snapshots import Mode, OperatorStateHandle, OperatorStatePartitions
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(300)]
 

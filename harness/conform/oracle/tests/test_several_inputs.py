@@ -19,7 +19,7 @@ from harness.conform.oracle.program import SEVERAL_INPUTS, find_oracle
 from harness.system.choices import Draw, fresh_seed
 from harness.system.errors import WorldError
 from harness.world.settings import WorldSettings
-from reference_impl.checkpoints.watermark_valve import StatusWatermarkValve
+from reference_impl.checkpoints.input_gate import StatusWatermarkValve
 from reference_impl.elements import Watermark, WatermarkStatus
 from reference_impl.functions.keyed_operators import SeveralInputs
 

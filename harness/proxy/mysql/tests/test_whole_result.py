@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from harness.proxy.mysql.commands import QUERY
 from harness.proxy.mysql.dialogue import DEPRECATE_EOF, Dialogue
-from harness.proxy.mysql.frames import framed
-from harness.proxy.mysql.whole_result import is_whole_result
+from harness.proxy.mysql.frames import framed, is_whole_result
 
 COLUMN = b"\x03def\x04shop"
 OLD_EOF, MORE, CURSOR = b"\xfe\0\0\x02\0", b"\xfe\0\0\x0a\0", b"\xfe\0\0\x42\0"

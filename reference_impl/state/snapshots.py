@@ -1,22 +1,121 @@
-"""What a snapshot of keyed state and of operator state consists of: values that can be written to a file.
+"""What a snapshot consists of (values that can be written to a file), and its asynchronous part.
 
 Answers to Flink's `KeyGroupsStateHandle`, `StateMetaInfoSnapshot` and `OperatorStateHandle`. Invariant: a handle is
 complete by itself and shares no object with the state from which it was taken (S23).
+
+Answers to the `RunnableFuture<SnapshotResult>` that Flink's state backends return from `snapshot`, and to
+`DoneFuture`. Invariant: it ends once, with a result, an error or cancelled. Whatever happens to the state meanwhile,
+the result is the state at the time when the future was created (C7, S9, S23).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from threading import Lock
+from typing import Any, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct, msgpack
 
+from reference_impl.errors import SnapshotCancelled, WrongState
 from reference_impl.state.copy_on_write_state_map import Chunk, EntryKey
 from reference_impl.state.key_groups import Identity, KeyGroupRange, value_of
-from reference_impl.state.schema import ANY, Schema
+from reference_impl.state.serializer import ANY, Schema
+
+T = TypeVar("T")
+
+
+class SnapshotFuture(Generic[T]):
+    """Runs the generator `slices` to its end; its return value is the result. Mutable.
+
+    On the task's thread, `run_slice` can alternate with mail; on another thread, `run` does everything. `cancel` may
+    be called on any thread (C12); a slice that is running is finished first.
+    """
+
+    def __init__(self, slices: Generator[None, None, T]) -> None:
+        self._slices = slices
+        self._turn = Lock()
+        self._results: list[T] = []
+        self._error: BaseException | None = None
+        self._is_cancelled = False
+
+    @classmethod
+    def of(cls, value: T) -> SnapshotFuture[T]:
+        """A future that has already ended with `value`."""
+        future = cls(_returning(lambda: value))
+        future.run()
+        return future
+
+    @classmethod
+    def calling(cls, work: Callable[[], T]) -> SnapshotFuture[T]:
+        """A future whose only slice calls `work`."""
+        return cls(_returning(work))
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it has ended: with a result, an error or cancelled."""
+        return self._is_cancelled or self._error is not None or bool(self._results)
+
+    @property
+    def is_cancelled(self) -> bool:
+        return self._is_cancelled
+
+    @property
+    def written(self) -> T | None:
+        """The result, even after a cancellation, so that it can be discarded (C8); None if there is none."""
+        return self._results[0] if self._results else None
+
+    def run(self) -> None:
+        """Run all remaining slices; without effect if it has ended."""
+        while not self.run_slice():
+            pass
+
+    def run_slice(self) -> bool:
+        """Run one slice, which should take some tens of microseconds; return whether the future has ended."""
+        with self._turn:
+            if not self.is_done:
+                self._advance()
+            if self._is_cancelled:
+                self._slices.close()
+        return self.is_done
+
+    def cancel(self) -> None:
+        """End without a result; without effect if it has ended. A running slice is finished first."""
+        if self.is_done:
+            return
+        self._is_cancelled = True
+        if self._turn.acquire(blocking=False):
+            try:
+                self._slices.close()
+            finally:
+                self._turn.release()
+
+    def result(self) -> T:
+        """The result; raises the error that ended it, or WrongState if it has not ended."""
+        if self._is_cancelled:
+            raise SnapshotCancelled("the snapshot was cancelled, so it has no result")
+        if self._error is not None:
+            raise self._error
+        if not self._results:
+            raise WrongState("the asynchronous part has not ended; call run() before result()")
+        return self._results[0]
+
+    def _advance(self) -> None:
+        try:
+            next(self._slices)
+        except StopIteration as end:
+            self._results.append(end.value)
+        except Exception as error:  # noqa: BLE001  # raised again by `result` (C9)
+            self._error = error
+
+
+def _returning(work: Callable[[], T]) -> Generator[None, None, T]:
+    """A generator that ends in its first slice."""
+    yield from ()
+    return work()
+
 
 StoredItems = bytes | list[bytes] | dict[Identity, bytes | None]
 """The content of one entry: a value, list elements or map entries, each encoded by its serializer."""

@@ -1,15 +1,102 @@
-"""The toxics that end connections: `slow_close`, `reset_peer` and `timeout`, like Toxiproxy's of the same names.
+"""The toxics that end connections or swallow bytes: slow_close, reset_peer, timeout, limit_data, half_open.
 
 `slow_close` delays the FIN and no bytes; removal passes the FIN at once. `reset_peer` loses the next bytes or FIN of
 its direction, and `timeout` later resets both peers, also on connections opened before the toxic; an idle connection
 stays. `timeout` loses all bytes and closes the connection after its time (0: never), counted from when it began to
 act; Toxiproxy's counts from each chunk. Removing it closes the connections that it acted on.
+
+Answers to Toxiproxy's toxic of the same name. Invariant: exactly that many bytes pass, then a FIN, then the connection
+is closed; if the limit is lowered below the count, the next bytes close it.
+
+Our own toxic; Toxiproxy has none for it. It imitates a peer that lost power or a firewall that dropped the
+connection's state. Invariant: the other direction is unaffected; removal resets the connections whose bytes or end it
+swallowed.
 """
 
 from __future__ import annotations
 
-from harness.proxy.toxics.kind import ToxicKind
-from harness.proxy.toxics.stage import Attributes, Receiver, StagePlace, Timer
+from harness.proxy.toxics.stage import Attributes, Receiver, StagePlace, Timer, ToxicKind
+
+
+class LimitDataToxic:
+    """Counts the bytes that passed."""
+
+    next: Receiver
+    held = 0
+    held_max = 1
+
+    def __init__(self, place: StagePlace, attributes: Attributes) -> None:
+        self._place = place
+        self._passed = 0
+        self._over = False
+        self.update(attributes)
+
+    def update(self, attributes: Attributes) -> None:
+        self._limit = max(0, int(attributes["bytes"]))
+
+    def data(self, chunk: bytes) -> None:
+        if self._over:
+            return
+        left = max(0, self._limit - self._passed)
+        within, beyond = chunk[:left], chunk[left:]
+        if within:
+            self._passed += len(within)
+            self.next.data(within)
+        if self._passed >= self._limit:
+            self._over = True
+            self._place.log_event("limited", bytes=self._passed, lost=len(beyond))
+            self._place.wire.close_behind(self._place.stream)
+            self.next.eof()
+
+    def eof(self) -> None:
+        if not self._over:
+            self.next.eof()
+
+    def reset(self) -> None:
+        self.next.reset()
+
+    def removed(self) -> None:
+        """Holds nothing; a connection over the limit is already closing."""
+
+
+LIMIT_DATA = ToxicKind(name="limit_data", attributes={"bytes": 0}, stage=LimitDataToxic)
+
+
+class HalfOpenToxic:
+    """Swallows everything and remembers whether it did."""
+
+    next: Receiver
+    held = 0
+    held_max = 1
+
+    def __init__(self, place: StagePlace, attributes: Attributes) -> None:
+        del attributes
+        self._place = place
+        self._acted = False
+
+    def update(self, attributes: Attributes) -> None:
+        """The toxic has no attributes."""
+
+    def data(self, chunk: bytes) -> None:
+        self._swallowed(bytes=len(chunk), chunks=1)
+
+    def eof(self) -> None:
+        self._swallowed(bytes=0, fins=1)
+
+    def reset(self) -> None:
+        self._swallowed(bytes=0, resets=1)
+
+    def removed(self) -> None:
+        if self._acted:
+            self._place.log_event("reset")
+            self._place.wire.reset()
+
+    def _swallowed(self, **numbers: int) -> None:
+        self._acted = True
+        self._place.log_event("swallowed", **numbers)
+
+
+HALF_OPEN = ToxicKind(name="half_open", attributes={}, stage=HalfOpenToxic, own=True)
 
 
 class SlowCloseToxic:

@@ -13,8 +13,8 @@ from typing import Final
 from harness.history.values import brief, without_credentials
 from harness.scenario.outcome import FaultRecord, FaultTime
 from reports.chart_scale import Band, LinearScale, Tick, TimeSlices, bands_of, label_rows, points, time_ticks
-from reports.chart_story import STRIP_HEIGHT, StoryStrip, strip_of
-from reports.counterexample import Counterexample
+from reports.chart_timeline import STRIP_HEIGHT, StoryStrip, strip_of
+from reports.conviction import Counterexample
 from reports.history_view import HistoryView
 from reports.outside_view import FaultSpan, OutsideView, StartSpan
 

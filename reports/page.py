@@ -27,8 +27,7 @@ from reports.chart_job import JobTimeline, job_timeline_of
 from reports.chart_latency import LatencyChart, latency_of
 from reports.chart_scale import points
 from reports.chart_timeline import Timeline, timeline_of
-from reports.conviction import Conviction
-from reports.counterexample import Links, counterexample_of, linked
+from reports.conviction import Conviction, Links, counterexample_of, linked
 from reports.history_view import CheckpointRow
 from reports.reading import (
     OUTCOME_MEANING,

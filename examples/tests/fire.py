@@ -13,7 +13,7 @@ from harness.engine.open_levels import StagePlan
 from harness.history.verdict import Outcome
 from harness.levels import level_named
 from harness.levels.job.job_scenarios import apply_job_settings, load_jobs
-from harness.levels.job.ordering import job_named, job_order
+from harness.levels.job.order import job_named, job_order
 from harness.scenario.outcome import RunOutcome
 from harness.tests.real_world import require_world
 from harness.world.settings import WorldSettings

@@ -106,7 +106,7 @@ def _of_python(
     from harness.scenario.catalogue import catalogue, resolve
     from harness.scenario.file import apply_settings, load
     from harness.scenario.order import REFERENCE, Order
-    from harness.scenario.own_files import with_asked_files
+    from harness.scenario.settings import with_asked_files
     from harness.sut.defects import find_defect
     from harness.sut.registry import SUTS
     from harness.sut.user_code import import_path
@@ -161,7 +161,7 @@ def _of_job(
     from harness.conform.profiles import job_subject
     from harness.levels import level_named
     from harness.levels.job.job_scenarios import apply_job_settings, load_jobs
-    from harness.levels.job.ordering import job_named, job_order
+    from harness.levels.job.order import job_named, job_order
     from harness.levels.job.records import read_input
     from harness.levels.job.unmet import refuse_unmet
     from harness.sut.user_code import import_path

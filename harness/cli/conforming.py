@@ -19,8 +19,8 @@ import click
 
 from harness.cli.certifying import fresh_folder
 from harness.cli.reported_runs import REPORTS
-from harness.conform.case import ConformCase
 from harness.conform.cases_judged import Asked
+from harness.conform.conclusion import ConformCase
 from harness.conform.operator_judged import OperatorJudged, judge_operator, protocol_certificate
 from harness.conform.oracle.program import FLINKS, find_oracle
 from harness.conform.protocol.program import Limits

@@ -30,8 +30,7 @@ from harness.sut.registry import REFERENCE, REFERENCE_EMITTER, SUTS, load_attrib
 from harness.sut.user_code import add_current_folder
 from harness.sut.variant import HONEST, Variant
 from harness.system.errors import HistoryError, NothingRan, SutError, UsageError
-from harness.testing.judging import refuse_blind_judge
-from harness.testing.running import checked_sut, history_of, load, order_of, run_of
+from harness.testing.running import checked_sut, history_of, load, order_of, refuse_blind_judge, run_of
 
 Document = Mapping[str, Any]
 _FLINK: Final = "flink"

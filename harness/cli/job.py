@@ -74,7 +74,7 @@ def job(scenarios: tuple[str, ...], **asked: Any) -> int:
 def _orders(names: Sequence[str], asked: dict[str, Any]) -> Iterator[JobOrder]:
     """The orders of all runs, the scenarios one after the other. Raises for every mistake of the arguments."""
     from harness.levels import level_named
-    from harness.levels.job.ordering import job_named, job_order
+    from harness.levels.job.order import job_named, job_order
     from harness.sut.user_code import add_current_folder, import_path
     from harness.system.choices import fresh_seed
 

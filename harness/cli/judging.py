@@ -44,7 +44,7 @@ from harness.system.clock import monotonic_us
 from harness.system.errors import Exit, HistoryError, UsageError, WorldError
 from harness.system.pool import open_processes
 from harness.system.whole_file import temporary_folder
-from harness.testing.judging import refuse_blind_judge
+from harness.testing.running import refuse_blind_judge
 
 if TYPE_CHECKING:
     from harness.history.text import OnRead

@@ -92,7 +92,7 @@ def run(scenarios: tuple[str, ...], **asked: Any) -> int:
     from harness.engine.campaign import few_of
     from harness.scenario.catalogue import resolve
     from harness.scenario.file import apply_settings, load_many
-    from harness.scenario.own_files import with_asked_files
+    from harness.scenario.settings import with_asked_files
     from harness.system.choices import fresh_seed
     from harness.system.errors import Exit
     from harness.testing.running import check_expected

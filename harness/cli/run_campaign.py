@@ -46,10 +46,9 @@ from reports.agreement import (
     refuse_other_lines,
 )
 from reports.baseline import Comparison, write_comparison
-from reports.machine import render
 from reports.past_report import PastReport
 from reports.pretty import print_outcomes, terminal
-from reports.write import write_report
+from reports.write import render, write_report
 
 _end_now = os._exit
 """Kept, because the attribute is another one while user code runs (`harness.sut.user_code`)."""

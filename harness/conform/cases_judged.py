@@ -21,7 +21,7 @@ from hashlib import file_digest
 from pathlib import Path
 from typing import Final
 
-from harness.conform.case import CaseOutcome, ConformCase, Spoken
+from harness.conform.conclusion import CaseOutcome, ConformCase, Spoken
 from harness.conform.protocol import comparison
 from harness.conform.protocol.comparison import DifferingScript, MismatchKind, Moment, compare, report, said
 from harness.conform.protocol.conversation import ConversationPhase

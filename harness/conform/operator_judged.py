@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from harness.conform.case import CaseOutcome, ConformCase, lines_file, stem_of_case
 from harness.conform.cases_judged import (
     JUDGE,
     RANDOM_SCRIPTS,
@@ -28,7 +27,15 @@ from harness.conform.cases_judged import (
     judge_digest,
     judge_scripts,
 )
-from harness.conform.conclusion import concluded, rows_of, second_word
+from harness.conform.conclusion import (
+    CaseOutcome,
+    ConformCase,
+    concluded,
+    lines_file,
+    rows_of,
+    second_word,
+    stem_of_case,
+)
 from harness.conform.protocol.driver import ProgramDriver
 from harness.conform.protocol.events import Hello
 from harness.conform.protocol.script import MODES

@@ -14,8 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from harness.conform.case import TO_PASTE, lines_file
-from harness.conform.conclusion import concluded, rows_of
+from harness.conform.conclusion import TO_PASTE, concluded, lines_file, rows_of
 from harness.conform.filing import TwiceJudged, both_judge_all, second_judge_digest
 from harness.conform.protocol.conversation_file import (
     HELLO,

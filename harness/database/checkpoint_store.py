@@ -21,7 +21,6 @@ from harness.system.choices import Choices
 from harness.system.clock import REAL_CLOCK, Clock, Deadline
 
 _VERSION = 1
-_PARTS = "checkpoint-??????-attempt-????"
 _RETRY_S = 20.0
 """How long a failing write is retried."""
 

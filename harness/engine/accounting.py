@@ -17,10 +17,10 @@ from harness.history.header import Header
 from harness.history.outside import OutsideEvent, OutsideHeader, TableRow
 from harness.history.verdict import Judgement, Outcome
 from harness.scenario.claims import DEAD_LETTERS, OUTPUTS
-from harness.scenario.expected import Expected
 from harness.scenario.model import Scenario
-from harness.scenario.workloads.keys import Key, key_of
+from harness.scenario.plan import Expected
 from harness.scenario.workloads.lookups import offered_records
+from harness.scenario.workloads.shape import Key, key_of
 from harness.system.errors import HarnessError
 
 _WRONG = ("doubled", "disordered", "missing")

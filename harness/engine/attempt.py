@@ -128,7 +128,7 @@ class AttemptPlace(Protocol):
         """Records, while the block lasts, when `lookup` blocks the loop."""
 
     def cause_of(self, error: BaseException) -> str | None:
-        """The cause of a failure, as `harness.history.causes` names it; None: not known."""
+        """The cause of a failure, as `harness.history.event` names it; None: not known."""
 
     def elements(self, subtask: int, shaping: Iterable[Fault]) -> LookupSource:
         """The elements of the source of `subtask`."""

@@ -17,9 +17,8 @@ from harness.history.event import Event, In, TableRead, Wm
 from harness.history.header import Expects, Header
 from harness.history.values import told_watermark
 from harness.scenario.claims import AUDIT, OUTPUTS, own_table
-from harness.scenario.expected import Expected
 from harness.scenario.order import Order
-from harness.scenario.workloads.keys import key_of, told_key
+from harness.scenario.plan import Expected
 from harness.scenario.workloads.lookups import (
     LookupSource,
     MarkOfTime,
@@ -28,6 +27,7 @@ from harness.scenario.workloads.lookups import (
     own_records,
     records_of_all,
 )
+from harness.scenario.workloads.shape import key_of, told_key
 from harness.system.errors import HarnessError
 
 

@@ -2,6 +2,12 @@
 
 Answers to Hypothesis' oracles and to metamorphic testing. Invariants: a lookup is never judged by its own results in
 the run; a record whose key a fault changes has no expected results; what is not known is told.
+
+Tells of each answer of a user's lookup which version of its key's rows it shows, where a fault changes the rows.
+
+Our own lookup reads the version with the rows; a user's answer is compared with the rows of every version. Invariants:
+only keys are told whose calm answer was their rows; where several versions have such rows, one that acquits is told, so
+a right answer is never convicted.
 """
 
 from __future__ import annotations
@@ -13,11 +19,16 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from harness.faults.change_rows import ChangeRows
+from harness.history.event import Call, Change, Event, In, Res
 from harness.history.values import brief
 from harness.judge.pitfalls.not_its_row import are_rows, find_not_its_row
-from harness.scenario.expected import Expected, JudgedValues
+from harness.scenario.model import Scenario
 from harness.scenario.order import Order
-from harness.scenario.workloads.keys import Key, key_of, told_key
+from harness.scenario.plan import Expected, JudgedValues
 from harness.scenario.workloads.lookups import (
     CustomerRows,
     Inputs,
@@ -27,7 +38,7 @@ from harness.scenario.workloads.lookups import (
     records_of_all,
 )
 from harness.scenario.workloads.sessions import session_stamps
-from harness.scenario.workloads.shape import Lookup, OwnLookup, StampedLookup
+from harness.scenario.workloads.shape import Key, Lookup, OwnLookup, StampedLookup, key_of, told_key
 from harness.sut.calm_twin import ALL_S, ASKED_MAX, CALL_S, Question, Questions
 from harness.sut.function_under_test import connections_of
 from harness.sut.registry import load_attribute
@@ -35,6 +46,81 @@ from harness.sut.user_lookup import OF_KEY, observing
 from harness.system.choices import Choices
 from harness.system.clock import monotonic_us
 from harness.system.errors import SutError
+
+Versions = Sequence[Sequence[Mapping[str, Any]]]
+"""The rows of one key, by version."""
+
+
+def with_versions(
+    events: Sequence[Event], *, scenario: Scenario, rows: Sequence[list[Any]], keys: Collection[Key]
+) -> Sequence[Event]:
+    """`events`, in which each final `ok` of a record of `keys` has the version that it shows, if it shows any.
+
+    The events themselves if several faults change rows, whose versions nobody can number before.
+    """
+    if len(scenario.changing) != 1 or not keys:
+        return events
+    changes = _Changes(event for event in events if isinstance(event, Change))
+    (fault,) = scenario.changing
+    by_key = {
+        key: [_at_version(found, version, fault) for version in range(changes.highest + 1)]
+        for key, found in CustomerRows(rows).by_key(keys).items()
+    }
+    return list(_told(events, by_key, changes))
+
+
+def _at_version(rows: Sequence[Mapping[str, Any]], version: int, fault: ChangeRows) -> list[dict[str, Any]]:
+    """The rows after so many changes; with `how: delete` every second one takes them away."""
+    if fault.how == "delete":
+        if version % 2:
+            return []
+        return [{**row, "tier": row["tier"] + version // 2, "ver": version} for row in rows]
+    return [{**row, "tier": row["tier"] + version, "ver": version} for row in rows]
+
+
+def _told(events: Iterable[Event], by_key: Mapping[Key, Versions], changes: _Changes) -> Iterable[Event]:
+    key_of_record: dict[Any, Key] = {}
+    calls: dict[tuple[int, int, Any, int], int] = {}
+    for event in events:
+        if isinstance(event, In):
+            key_of_record[event.id] = key_of(event.key)
+        elif isinstance(event, Call):
+            calls[event.s, event.a, event.id, event.try_] = event.n
+        elif isinstance(event, Res) and event.final and event.r == "ok" and event.v is not UNSET:
+            called = calls.get((event.s, event.a, event.id, event.try_))
+            key = key_of_record.get(event.id)
+            if called is not None and key is not None and key in by_key:
+                version = changes.shown(key, event.v, by_key[key], called=called, answered=event.n)
+                yield event if version is None else replace(event, ver=version)
+                continue
+        yield event
+
+
+class _Changes:
+    """When each version of a key began and was complete, by event number."""
+
+    def __init__(self, changes: Iterable[Change]) -> None:
+        self._at: dict[tuple[str, Key, int], int] = {}
+        self.highest = 0
+        for change in changes:
+            self._at[change.phase, key_of(change.key), change.ver] = change.n
+            self.highest = max(self.highest, change.ver)
+
+    def shown(
+        self, key: Key, results: Sequence[object], versions: Versions, *, called: int, answered: int
+    ) -> int | None:
+        """The version that the results show: one that was in force during the call, if there is one; None: none."""
+        alike = [version for version, rows in enumerate(versions) if are_rows(results, rows)]
+        begins = {version: self._at.get(("begin", key, version), float("inf")) for version in alike}
+        begun = [version for version, begin in begins.items() if not version or begin < answered]
+        current = [version for version in begun if not self._is_over(key, version, called)]
+        return next((found[-1] for found in (current, begun, alike) if found), None)
+
+    def _is_over(self, key: Key, version: int, called: int) -> bool:
+        """Whether a higher version was complete before the call."""
+        later = range(version + 1, self.highest + 1)
+        return any(self._at.get(("end", key, after), called) < called for after in later)
+
 
 Ask = Callable[[Questions], Iterable[Mapping[str, Any]]]
 """Asks the twin in a process of its own, and gives its lines; the last one is `end`, or `gone` with `why`."""

@@ -24,20 +24,18 @@ from harness.database.probe import OF_PROBE
 from harness.database.store_files import FolderFiles
 from harness.database.table_editor import SqlTableHand
 from harness.engine.accounting import accounting_of, claims_order
-from harness.engine.answered_versions import with_versions
 from harness.engine.calm_process import CalmProcess, calm_process
 from harness.engine.cross_checks import refuse_other_values
-from harness.engine.expectation import NO_VALUES, find_expected, given_by
+from harness.engine.expectation import NO_VALUES, find_expected, given_by, with_versions
 from harness.engine.findings import findings, outside_events, refuse_blind_faults, unseen_by_the_client
-from harness.engine.level import Execution, ExecutionState, LevelRunner, RunRecord, RunSite
+from harness.engine.level import Execution, ExecutionState, LevelRunner, RunRecord, RunSite, refuse_in_world
 from harness.engine.reading import Stored, history_of, read_stored
-from harness.engine.refusals import refuse_in_world
 from harness.engine.rescale import Rescaler
 from harness.engine.two_servers import TwoServers, lost_epochs, two_servers, without_lost_epochs
 from harness.engine.watch import Ending, Watch, threats_of
 from harness.faults.parts.parts import SINK_FORMS
 from harness.faults.real.fault_site import Succession
-from harness.faults.real.spark_site import SparkProcesses
+from harness.faults.real.sites import SparkProcesses
 from harness.history.event import Event
 from harness.history.follower import Follower
 from harness.history.merge import Leftovers, read_leftovers
@@ -46,13 +44,12 @@ from harness.history.recorder import HARNESS_FILE, Recorder
 from harness.judge.checkers.judge import judge
 from harness.judge.pitfalls.finding import RunSeen, find_pitfalls
 from harness.scenario.claims import header_of
-from harness.scenario.expected import Expected, JudgedValues
 from harness.scenario.model import Scenario, Workload
 from harness.scenario.order import Order, planned_crashes, planned_inside
 from harness.scenario.outcome import FaultRecord, Pitfall
-from harness.scenario.plan import RunPlan
-from harness.scenario.workloads.keys import keys_of
+from harness.scenario.plan import Expected, JudgedValues, RunPlan
 from harness.scenario.workloads.lookups import customer_rows, own_records
+from harness.scenario.workloads.shape import keys_of
 from harness.sut.calm_twin import Questions
 from harness.sut.defects import variant_of
 from harness.sut.registry import SUTS

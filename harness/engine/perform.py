@@ -25,9 +25,9 @@ from harness.judge.explanation.measures import (
     measures_of_recovery,
     measures_taken,
 )
-from harness.scenario.expected import JudgedValues
 from harness.scenario.order import AnyOrder, AnyScenario, Order
 from harness.scenario.outcome import Measure, PlannedRuns, RunOutcome, Threshold
+from harness.scenario.plan import JudgedValues
 from harness.system.clock import monotonic_us, utc_now
 from harness.system.versions import versions
 

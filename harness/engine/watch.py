@@ -19,8 +19,7 @@ from msgspec import UNSET
 from harness.engine.level import Execution, LevelRunner, Observer, Stop
 from harness.engine.outside_faults import OutsideFaults
 from harness.engine.schedule import UNTIL_EFFECTIVE_US
-from harness.history.causes import OUTSIDE
-from harness.history.event import GiveUp, Kill
+from harness.history.event import OUTSIDE, GiveUp, Kill
 from harness.history.follower import AttemptView, Follower, Progress
 from harness.history.notes import FaultNote, KilledFromOutside, Line, ProcessReaped
 from harness.history.recorder import Recorder

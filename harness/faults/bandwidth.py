@@ -16,7 +16,7 @@ from harness.faults.model.fault import Directed, LinkFault
 from harness.faults.model.fields import Lasts, Rate
 from harness.faults.real.evidence import Evidence, ProxyEvidence, Seen, median_ms
 from harness.faults.real.fault_site import Site
-from harness.faults.real.slower_calls import slower_calls
+from harness.faults.real.witnesses import slower_calls
 from harness.faults.simulated.link_acts import Holding, moved_bytes
 
 if TYPE_CHECKING:

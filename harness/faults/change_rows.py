@@ -20,7 +20,7 @@ from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Count, UntilEffective, Way
 from harness.faults.real.evidence import Evidence, Seen, fact
 from harness.faults.real.fault_site import Site
-from harness.faults.simulated.act import Act, SimulatedRun
+from harness.faults.simulated.acts import Act, SimulatedRun
 from harness.history.event import Call, Change, In, Res
 from harness.history.notes import Found, Line
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from harness.faults.model.fault import InsideFault
 from harness.faults.model.fields import ShiftBy, Subtask, UntilEffective, Way
-from harness.faults.real.attempt_site import AttemptSite, Shift
 from harness.faults.real.evidence import RecordedFault, acts, measurements
-from harness.faults.simulated.act import Act, Evidence, SimulatedRun
+from harness.faults.real.sites import AttemptSite, Shift
+from harness.faults.simulated.acts import Act, Evidence, SimulatedRun
 from harness.history.notes import Acted, Line, Measured
 from harness.system.clock import monotonic_us
 

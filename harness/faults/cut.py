@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from harness.faults.model.fault import LinkFault
 from harness.faults.real.evidence import Evidence, Seen, loss_evidence
 from harness.faults.real.fault_site import Site
-from harness.faults.simulated.act import cut_losses
+from harness.faults.simulated.acts import cut_losses
 from harness.system.clock import Deadline, wait_until
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Lasts
 from harness.faults.real.evidence import Evidence, Seen, client_errors, fact
 from harness.faults.real.fault_site import Site
-from harness.faults.simulated.act import Act, OnLinks, SimulatedRun
+from harness.faults.simulated.acts import Act, OnLinks, SimulatedRun
 from harness.history.follower import TimedCall
 from harness.system.clock import monotonic_us
 

@@ -19,8 +19,7 @@ from harness.faults.model.fields import Count, Gap, Lasts
 from harness.faults.real.evidence import Evidence, Seen, client_errors, fact
 from harness.faults.real.fault_site import Site
 from harness.faults.real.server_control import RootLine, repeating
-from harness.faults.simulated.act import Act, SimulatedRun
-from harness.faults.simulated.on_server import Hunt
+from harness.faults.simulated.acts import Act, Hunt, SimulatedRun
 from harness.system.clock import Deadline, monotonic_us, wait_until
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Lasts
 from harness.faults.real.evidence import Evidence, Seen, client_errors, fact
 from harness.faults.real.fault_site import Site
-from harness.faults.simulated.act import Act, SimulatedRun
-from harness.faults.simulated.on_server import OnServer
+from harness.faults.simulated.acts import Act, OnServer, SimulatedRun
 from harness.system.clock import monotonic_us
 
 if TYPE_CHECKING:

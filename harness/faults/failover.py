@@ -18,7 +18,7 @@ from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Lag, UntilEffective
 from harness.faults.real.evidence import GONE, Evidence, Seen, client_errors, fact
 from harness.faults.real.fault_site import Site
-from harness.faults.real.pair_control import find_lost
+from harness.faults.real.server_control import find_lost
 from harness.system.clock import monotonic_us
 
 _GRACE_US = 5_000_000

@@ -13,7 +13,7 @@ from harness.faults.model.fault import Directed, LinkFault
 from harness.faults.model.fields import Direction, Lasts
 from harness.faults.real.evidence import NOTICE_US, Evidence, Seen
 from harness.faults.real.fault_site import Site
-from harness.faults.simulated.act import meet_all, meet_unarrived
+from harness.faults.simulated.acts import meet_all, meet_unarrived
 from harness.faults.simulated.link_acts import Swallowing, moved_bytes
 
 if TYPE_CHECKING:

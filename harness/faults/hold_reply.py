@@ -12,7 +12,7 @@ from harness.faults.model.fault import MessageFault
 from harness.faults.model.fields import Lasts, Packet
 from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
-from harness.faults.simulated.act import meet_all
+from harness.faults.simulated.acts import meet_all
 from harness.faults.simulated.link_acts import Picks
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from harness.faults.model.fields import Count, Delay, Share, Subtask
 from harness.faults.model.workload import Element, ShapedSource, ShapingFault
 from harness.faults.real.evidence import RecordedFault
-from harness.faults.simulated.on_attempt import Shaped
+from harness.faults.simulated.acts import Shaped
 from harness.history.event import In, Wm
 from harness.system.choices import Draw
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from harness.faults.model.fields import Lasts, Subtask
 from harness.faults.model.workload import ShapedSource, ShapingFault
 from harness.faults.real.evidence import RecordedFault
-from harness.faults.simulated.on_attempt import Shaped
+from harness.faults.simulated.acts import Shaped
 from harness.history.event import In, Wm
 
 _SHARE = 0.5

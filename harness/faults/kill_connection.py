@@ -13,8 +13,7 @@ from harness.faults.model.fields import Count, Gap, Lasts
 from harness.faults.real.evidence import GONE, Evidence, Seen, client_errors, fact
 from harness.faults.real.fault_site import Site, repeated_kills
 from harness.faults.real.server_control import end_sessions, sessions_of_run
-from harness.faults.simulated.act import Act, SimulatedRun
-from harness.faults.simulated.on_server import Hunt
+from harness.faults.simulated.acts import Act, Hunt, SimulatedRun
 
 if TYPE_CHECKING:
     from harness.database.simulated.server import SimulatedServer

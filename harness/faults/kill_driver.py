@@ -13,10 +13,12 @@ from typing import Literal
 from harness.faults.model.fault import SparkFault
 from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
-from harness.faults.real.job_kill import awaited_start, kill_evidence, kill_processes
-from harness.faults.real.spark_kill import (
+from harness.faults.real.job_kill import (
     await_end,
     await_replaced,
+    awaited_start,
+    kill_evidence,
+    kill_processes,
     newest_attempts,
     replaced_evidence,
     spark_of,

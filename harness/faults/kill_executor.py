@@ -16,11 +16,14 @@ from harness.faults.model.fault import SparkFault
 from harness.faults.model.fields import Subtask
 from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
-from harness.faults.real.job_kill import awaited_start, job_of, kill_evidence, kill_processes
-from harness.faults.real.spark_kill import (
+from harness.faults.real.job_kill import (
     await_end,
     await_replaced,
+    awaited_start,
     drawn_executor,
+    job_of,
+    kill_evidence,
+    kill_processes,
     newest_attempts,
     replaced_evidence,
 )

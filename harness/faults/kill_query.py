@@ -15,8 +15,7 @@ from harness.faults.model.fields import Count, Gap, Lasts, OnLink
 from harness.faults.real.evidence import Evidence, Seen, client_errors, fact
 from harness.faults.real.fault_site import Site, repeated_kills
 from harness.faults.real.server_control import Session, interrupt, sessions_of_run
-from harness.faults.simulated.act import Act, SimulatedRun
-from harness.faults.simulated.on_server import Hunt
+from harness.faults.simulated.acts import Act, Hunt, SimulatedRun
 from harness.system.clock import Deadline, wait_until
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from typing import Annotated, Literal, NoReturn
 from harness.faults.model.fault import FoundFault
 from harness.faults.model.fields import Subtask, Way
 from harness.faults.real.evidence import RecordedFault, is_speech, reaped_code, successor_of
-from harness.history.causes import Caused
-from harness.history.event import Failed, Kill
+from harness.history.event import Caused, Failed, Kill
 from harness.history.notes import Dies, Line, Note
 
 EXIT_CODE = 137

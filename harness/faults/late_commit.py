@@ -18,8 +18,8 @@ from harness.faults.parts.triggers import SinkMoment
 from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
 from harness.faults.real.job_kill import job_of, owner_of_held
-from harness.faults.real.job_site import JobProcesses, LiveStart
 from harness.faults.real.sink_log import SinkLog, sink_noted
+from harness.faults.real.sites import JobProcesses, LiveStart
 from harness.system.clock import Deadline, monotonic_us, wait_until
 from harness.system.errors import WorldError
 from harness.system.process_identity import is_alive

@@ -15,7 +15,7 @@ from harness.faults.model.fields import Delay, Direction, Jitter, Lasts
 from harness.faults.parts.parts import Breach
 from harness.faults.real.evidence import Evidence, Seen, delayed_chunks
 from harness.faults.real.fault_site import Site
-from harness.faults.real.slower_calls import slower_calls
+from harness.faults.real.witnesses import slower_calls
 from harness.faults.simulated.link_acts import latency
 
 if TYPE_CHECKING:

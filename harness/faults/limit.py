@@ -13,7 +13,7 @@ from harness.faults.model.fault import Directed, LinkFault
 from harness.faults.model.fields import Lasts, Size
 from harness.faults.real.evidence import Evidence, Seen, loss_evidence
 from harness.faults.real.fault_site import Site
-from harness.faults.simulated.act import cut_losses, meet_all, meet_requests
+from harness.faults.simulated.acts import cut_losses, meet_all, meet_requests
 
 if TYPE_CHECKING:
     from harness.database.simulated.link import Flight, LinkAct, SimulatedConnection, SimulatedLink

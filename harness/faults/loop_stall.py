@@ -11,9 +11,9 @@ from typing import Literal
 
 from harness.faults.model.fault import InsideFault, Repeats
 from harness.faults.model.fields import Lasts, Subtask
-from harness.faults.real.attempt_site import AttemptSite
 from harness.faults.real.evidence import RecordedFault, acts, measurements
-from harness.faults.simulated.act import Act, Evidence, RunningAttempt, SimulatedRun
+from harness.faults.real.sites import AttemptSite
+from harness.faults.simulated.acts import Act, Evidence, RunningAttempt, SimulatedRun
 from harness.history.notes import Acted, Line, Measured, NoteLog
 from harness.system.clock import monotonic_us, pause
 

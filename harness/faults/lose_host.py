@@ -14,7 +14,7 @@ from harness.faults.model.fault import OutsideFault
 from harness.faults.model.fields import Subtask, UntilEffective
 from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
-from harness.faults.real.spark_kill import (
+from harness.faults.real.job_kill import (
     await_end,
     await_replaced,
     drawn_executor,

@@ -13,7 +13,7 @@ from harness.faults.model.fault import PacketFault
 from harness.faults.model.fields import UntilEffective
 from harness.faults.real.evidence import NOTICE_US, Evidence, Seen, loss_evidence
 from harness.faults.real.fault_site import Site
-from harness.faults.simulated.act import cut_losses, meet_all, meet_requests
+from harness.faults.simulated.acts import cut_losses, meet_all, meet_requests
 from harness.faults.simulated.link_acts import Picks
 
 if TYPE_CHECKING:

@@ -13,11 +13,9 @@ from harness.database.endpoint import MySqlConnection
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Connections, Lasts
 from harness.faults.real.evidence import Evidence, Seen, client_errors, fact
-from harness.faults.real.fault_site import Site, note_rises
+from harness.faults.real.fault_site import Site, global_variables, note_rises
 from harness.faults.real.server_control import RootLine, end_all_sessions, repeating
-from harness.faults.real.server_variables import global_variables
-from harness.faults.simulated.act import Act, SimulatedRun
-from harness.faults.simulated.on_server import OnServer
+from harness.faults.simulated.acts import Act, OnServer, SimulatedRun
 from harness.system.clock import monotonic_us
 
 if TYPE_CHECKING:

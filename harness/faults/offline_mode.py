@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Literal
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Lasts
 from harness.faults.real.evidence import GONE, Evidence, Seen, client_errors, fact
-from harness.faults.real.fault_site import Site
-from harness.faults.real.server_variables import global_variables
-from harness.faults.simulated.act import Act, SimulatedRun
-from harness.faults.simulated.on_server import OnServer
+from harness.faults.real.fault_site import Site, global_variables
+from harness.faults.simulated.acts import Act, OnServer, SimulatedRun
 
 if TYPE_CHECKING:
     from harness.database.simulated.server import SimulatedServer

@@ -18,7 +18,7 @@ from harness.faults.model.fault import OutsideFault, Repeats
 from harness.faults.model.fields import Subtask, UntilEffective
 from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
-from harness.faults.real.spark_kill import (
+from harness.faults.real.job_kill import (
     await_commits,
     await_over,
     await_replaced,
@@ -26,7 +26,7 @@ from harness.faults.real.spark_kill import (
     last_words,
     newest_attempts,
 )
-from harness.faults.real.spark_site import LiveExecutor
+from harness.faults.real.sites import LiveExecutor
 from harness.system.clock import Deadline, wait_until
 from harness.system.process_identity import ProcessIdentity, end_process, is_alive
 

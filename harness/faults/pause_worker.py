@@ -13,11 +13,10 @@ from typing import Literal
 
 from harness.faults.model.fault import OutsideFault, Repeats
 from harness.faults.model.fields import Lasts, Subtask
-from harness.faults.real.attempt_site import AttemptSite, stop
 from harness.faults.real.evidence import Evidence, Seen, attempt_of, is_speech
 from harness.faults.real.fault_site import Site
-from harness.faults.simulated.act import Act, SimulatedRun
-from harness.faults.simulated.on_attempt import StoppedWorker
+from harness.faults.real.sites import AttemptSite, stop
+from harness.faults.simulated.acts import Act, SimulatedRun, StoppedWorker
 
 
 class PauseWorker(OutsideFault, Repeats):

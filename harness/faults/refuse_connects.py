@@ -14,7 +14,7 @@ from harness.faults.model.fault import LinkFault
 from harness.faults.model.fields import Lasts
 from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
-from harness.faults.simulated.act import losses
+from harness.faults.simulated.acts import losses
 
 if TYPE_CHECKING:
     from harness.database.simulated.link import Flight, LinkAct, SimulatedLink

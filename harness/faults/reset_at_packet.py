@@ -13,7 +13,7 @@ from harness.faults.model.fault import Directed, MessageFault
 from harness.faults.model.fields import Packet, Size, UntilEffective
 from harness.faults.real.evidence import NOTICE_US, Evidence, Seen, loss_evidence
 from harness.faults.real.fault_site import Site
-from harness.faults.simulated.act import cut_losses, meet_all
+from harness.faults.simulated.acts import cut_losses, meet_all
 from harness.faults.simulated.link_acts import Picks
 
 if TYPE_CHECKING:

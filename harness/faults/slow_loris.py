@@ -15,7 +15,7 @@ from harness.faults.model.fault import Directed, LinkFault
 from harness.faults.model.fields import Gap, Lasts, Size
 from harness.faults.real.evidence import Evidence, ProxyEvidence, Seen
 from harness.faults.real.fault_site import Site
-from harness.faults.real.slower_calls import slower_calls
+from harness.faults.real.witnesses import slower_calls
 from harness.faults.simulated.link_acts import Holding, moved_bytes
 
 if TYPE_CHECKING:

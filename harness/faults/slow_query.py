@@ -16,8 +16,7 @@ from harness.faults.model.fields import Delay, Lasts
 from harness.faults.real.evidence import Evidence, Seen, fact, fastest_ms, median_ms
 from harness.faults.real.fault_site import Site, note_rises
 from harness.faults.real.server_control import RootLine, repeating, sessions_of_run
-from harness.faults.simulated.act import Act, SimulatedRun
-from harness.faults.simulated.on_server import OnServer
+from harness.faults.simulated.acts import Act, OnServer, SimulatedRun
 from harness.system.clock import monotonic_us
 
 if TYPE_CHECKING:

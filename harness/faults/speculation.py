@@ -16,7 +16,7 @@ from harness.faults.model.fault import OutsideFault
 from harness.faults.model.fields import Subtask
 from harness.faults.real.evidence import Evidence, Seen, attempt_of
 from harness.faults.real.fault_site import Site
-from harness.faults.real.spark_kill import await_over, await_replaced, last_words, newest_attempts
+from harness.faults.real.job_kill import await_over, await_replaced, last_words, newest_attempts
 from harness.history.notes import Line, OnHost
 
 _LAST_WORDS_S = 15.0

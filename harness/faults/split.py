@@ -19,8 +19,7 @@ from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Share, UntilEffective
 from harness.faults.real.evidence import Evidence, Seen, fact
 from harness.faults.real.fault_site import MessageControl, Site
-from harness.faults.real.pair_control import EPOCHS, find_lost
-from harness.faults.real.server_control import repeating
+from harness.faults.real.server_control import EPOCHS, find_lost, repeating
 from harness.system.choices import Choices
 from harness.system.clock import monotonic_us
 

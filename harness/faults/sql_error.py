@@ -14,7 +14,7 @@ from harness.faults.model.fault import MessageFault
 from harness.faults.model.fields import Code, UntilEffective
 from harness.faults.real.evidence import NOTICE_US, Evidence, Seen
 from harness.faults.real.fault_site import Site
-from harness.faults.simulated.act import meet_requests
+from harness.faults.simulated.acts import meet_requests
 from harness.faults.simulated.link_acts import Picks, command_of
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from harness.faults.model.fault import LinkFault
 from harness.faults.model.fields import Lasts
 from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Messages, Site, packets_on
-from harness.faults.simulated.act import meet_requests
+from harness.faults.simulated.acts import meet_requests
 
 if TYPE_CHECKING:
     from harness.database.simulated.link import Flight, LinkAct, SimulatedLink

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from harness.faults.model.fault import InsideFault
 from harness.faults.model.fields import Subtask, Times
-from harness.faults.real.attempt_site import AttemptSite
 from harness.faults.real.evidence import RecordedFault, acts
-from harness.faults.simulated.act import Act, Evidence, SimulatedRun
+from harness.faults.real.sites import AttemptSite
+from harness.faults.simulated.acts import Act, Evidence, SimulatedRun
 from harness.history.notes import Acted, Line, RestoreFallback
 
 if TYPE_CHECKING:

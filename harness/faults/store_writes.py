@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from harness.faults.model.fault import InsideFault
 from harness.faults.model.fields import Delay, Lasts, Subtask, Way
-from harness.faults.real.attempt_site import AttemptSite
 from harness.faults.real.evidence import RecordedFault, acts, measurements
-from harness.faults.simulated.act import Act, Evidence, SimulatedRun
-from harness.faults.simulated.on_attempt import OnStore
+from harness.faults.real.sites import AttemptSite
+from harness.faults.simulated.acts import Act, Evidence, OnStore, SimulatedRun
 from harness.history.notes import Acted, Line, Measured
 from harness.system.clock import monotonic_us, pause
 

@@ -15,11 +15,9 @@ from typing import TYPE_CHECKING, Literal
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Delay, Lasts
 from harness.faults.real.evidence import GONE, Evidence, Seen, client_errors, fact
-from harness.faults.real.fault_site import Site, note_rises
+from harness.faults.real.fault_site import Site, note_rises, variables_of_new_sessions
 from harness.faults.real.server_control import repeating
-from harness.faults.real.server_variables import variables_of_new_sessions
-from harness.faults.simulated.act import Act, SimulatedRun
-from harness.faults.simulated.on_server import OnServer
+from harness.faults.simulated.acts import Act, OnServer, SimulatedRun
 from harness.system.clock import monotonic_us
 
 if TYPE_CHECKING:

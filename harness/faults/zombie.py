@@ -14,12 +14,11 @@ from typing import Annotated, Final, Literal
 
 from harness.faults.model.fault import OutsideFault
 from harness.faults.model.fields import Lasts, Subtask, Way
-from harness.faults.real.attempt_site import AttemptSite, stop
 from harness.faults.real.evidence import Evidence, Seen, attempt_of
 from harness.faults.real.fault_site import Site, Succession
-from harness.faults.real.spark_kill import last_words
-from harness.faults.simulated.act import Act, RunningAttempt, SimulatedRun
-from harness.faults.simulated.on_attempt import StoppedWorker
+from harness.faults.real.job_kill import last_words
+from harness.faults.real.sites import AttemptSite, stop
+from harness.faults.simulated.acts import Act, RunningAttempt, SimulatedRun, StoppedWorker
 from harness.history.event import Snap
 from harness.system.clock import Deadline, wait_until
 

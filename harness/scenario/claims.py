@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from harness.faults.parts.parts import SINK_FORMS, OwnEffects
-from harness.scenario.expected import Expected
 from harness.scenario.model import Scenario
 from harness.scenario.order import Order
-from harness.scenario.plan import Runner
+from harness.scenario.plan import Expected, Runner
 
 OUTPUTS = "output"
 DEAD_LETTERS = "dead_letter"

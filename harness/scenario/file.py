@@ -20,8 +20,7 @@ from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 from harness.scenario.catalogue import resolve
 from harness.scenario.mistakes import Mistake, validated
 from harness.scenario.model import Scenario
-from harness.scenario.own_files import with_own_files
-from harness.scenario.settings import apply_settings
+from harness.scenario.settings import apply_settings, with_own_files
 from harness.scenario.yaml_text import Document, Problem, ScenarioProblems, problem_at, read_yaml
 from harness.system.errors import UsageError
 

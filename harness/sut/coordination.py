@@ -15,8 +15,8 @@ from harness.database.epoch import OpenEpoch, Sink, Visible
 from harness.history.event import Dead, End, Ended, In, Out, Owm, Snap, Wm
 from harness.history.journal import Journal
 from harness.history.values import told_watermark
-from harness.scenario.workloads.keys import told_key
 from harness.scenario.workloads.partitions import RecordPlace
+from harness.scenario.workloads.shape import told_key
 from harness.sut.function_under_test import DeadLetter, Enriched
 from harness.sut.phases import Phases
 from harness.sut.positions import named, saved

@@ -21,7 +21,7 @@ import msgspec
 
 from harness.database.driver import AsyncDriver
 from harness.database.pool import ConnectionPool
-from harness.history.causes import cause_of
+from harness.history.event import cause_of
 from harness.history.journal import Journal
 from harness.history.notes import LostConnection, OwnClient, PoolUse, ServerError
 from harness.scenario.model import Operator

@@ -24,9 +24,9 @@ from harness.faults.kill_worker import die
 from harness.faults.model.fault import Fault
 from harness.faults.model.workload import CallFault, PassOn, ShapingFault
 from harness.faults.parts.triggers import RecordTaken
-from harness.faults.real.attempt_site import AttemptSite, WallClock
+from harness.faults.real.sites import AttemptSite, WallClock
 from harness.faults.registry import fault_of
-from harness.history.causes import PLANTED, Caused
+from harness.history.event import PLANTED, Caused
 from harness.history.journal import Journal
 from harness.history.notes import Acted, Dies, NoteLog
 from harness.scenario.model import At, Between, CheckpointDone, Phase, Workload

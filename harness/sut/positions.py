@@ -13,9 +13,8 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from harness.history.values import told_watermark
-from harness.scenario.workloads.keys import key_of
 from harness.scenario.workloads.lookups import LookupSource
-from harness.scenario.workloads.shape import Lookup, MarkOfTime, OwnLookup, StampedLookup
+from harness.scenario.workloads.shape import Lookup, MarkOfTime, OwnLookup, StampedLookup, key_of
 from harness.sut.phases import Phases
 from harness.system.clock import monotonic_us
 from reference_impl.checkpoint_events import CheckpointBarrier

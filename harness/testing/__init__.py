@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from harness.history.verdict import Outcome
     from harness.scenario.model import Scenario
     from harness.system.errors import FloodmarkError
-    from harness.testing.judging import Verdict, check
-    from harness.testing.running import Floodmark, Run, job, load, run
+    from harness.testing.running import Floodmark, Run, Verdict, check, job, load, run
     from harness.testing.strategies import histories, scenarios
 
 __all__ = [
@@ -48,8 +47,8 @@ _HOMES: Final = {
     "Outcome": "harness.history.verdict",
     "Run": "harness.testing.running",
     "Scenario": "harness.scenario.model",
-    "Verdict": "harness.testing.judging",
-    "check": "harness.testing.judging",
+    "Verdict": "harness.testing.running",
+    "check": "harness.testing.running",
     "histories": "harness.testing.strategies",
     "job": "harness.testing.running",
     "load": "harness.testing.running",

@@ -161,7 +161,7 @@ class JobFileTests(pytest.File):
 
     def collect(self) -> Iterator[JobItem]:
         """A job file with mistakes is a collection error that lists them all."""
-        from harness.levels.job.ordering import gate_scenarios, job_named
+        from harness.levels.job.order import gate_scenarios, job_named
         from harness.system.errors import FloodmarkError
 
         try:
@@ -293,7 +293,7 @@ class _Holding:
         A file is looked for beside the test first.
         """
         from harness.levels.job.job_scenarios import load_jobs, named_alone
-        from harness.levels.job.ordering import gate_scenarios, job_named
+        from harness.levels.job.order import gate_scenarios, job_named
 
         folder = self._item.path.parent
         file, named = job_named("job.toml" if job is None else job, beside=folder)
@@ -565,7 +565,7 @@ class Shared:
         named_alone: bool = True,
     ) -> RunOutcome:
         """Perform one run of a job, which inherits this process's environment; as `performed`."""
-        from harness.levels.job.ordering import job_named, job_order
+        from harness.levels.job.order import job_named, job_order
         from harness.sut.user_code import import_path
 
         file, named = job_named(job)

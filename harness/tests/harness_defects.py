@@ -29,9 +29,9 @@ from harness.history.recorder import Recorder
 from harness.history.verdict import InvariantVerdict, Outcome
 from harness.judge.checkers import judge as judging
 from harness.judge.checkers.invariant import conclude, settle
-from harness.judge.checkers.overall import overall
+from harness.judge.checkers.judge import overall
 from harness.judge.checkers.screen_verdicts import ScreenVerdicts
-from harness.levels.sim import fault_schedule, stored
+from harness.levels.sim import fault_schedule, place
 from harness.levels.sim import level as sim_level
 from harness.levels.sim import run as sim_run
 from harness.scenario import claims
@@ -102,7 +102,7 @@ def reorders_lines(patch: pytest.MonkeyPatch) -> None:
 def skips_the_audit(patch: pytest.MonkeyPatch) -> None:
     """The audit is not read."""
     without = {table: query for table, query in ROWS_OF.items() if table != "audit"}
-    patch.setattr(stored, "ROWS_OF", without)
+    patch.setattr(place, "ROWS_OF", without)
     patch.setattr(reading, "ROWS_OF", without)
 
 
@@ -114,7 +114,7 @@ def invents_the_audit(patch: pytest.MonkeyPatch) -> None:
         for seq, out in enumerate(outs, start=1):
             tape.add(Effect(n=tape.n, t=tape.t, s=out.s, id=out.id, token=out.a, seq=seq, j=out.j, v=out.v))
 
-    patch.setattr(stored, "_read_audit", of_outputs)
+    patch.setattr(place, "_read_audit", of_outputs)
 
 
 def invents_rows(patch: pytest.MonkeyPatch) -> None:
@@ -140,7 +140,7 @@ def invents_counts(patch: pytest.MonkeyPatch) -> None:
     def flattering(tables: Any, *, ordered: bool) -> Mapping[str, int]:
         return {**count_rows(tables, ordered=ordered), "doubled": 0}
 
-    patch.setattr(stored, "select", constant)
+    patch.setattr(place, "select", constant)
     patch.setattr(reading, "count_rows", flattering)
 
 
@@ -276,7 +276,7 @@ def clips_values(patch: pytest.MonkeyPatch) -> None:
         written(self, kind, **fields | texts)
 
     patch.setattr(Journal, "event", event)
-    for module in (stored, reading):
+    for module in (place, reading):
         patch.setattr(module, "stored_value", lambda text: cut(stored_value(text)))
 
 
@@ -302,7 +302,7 @@ def drops_rows_without_a_value(patch: pytest.MonkeyPatch) -> None:
         read_table(root, table, taking)
         return next(taken)
 
-    patch.setattr(stored, "select", selecting)
+    patch.setattr(place, "select", selecting)
     patch.setattr(reading, "read_table", reading_some)
 
 

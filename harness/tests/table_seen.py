@@ -13,7 +13,6 @@ import pymysql
 
 from harness.database.endpoint import Endpoint
 from harness.scenario.model import Scenario
-from harness.scenario.workloads.keys import key_of, keys_of
 from harness.scenario.workloads.lookups import (
     Lookup,
     LookupSource,
@@ -22,6 +21,7 @@ from harness.scenario.workloads.lookups import (
     own_records,
     records_of_all,
 )
+from harness.scenario.workloads.shape import key_of, keys_of
 
 _Row = tuple[int, int, int]
 """Subtask, id, and the number of the output among those of its record."""

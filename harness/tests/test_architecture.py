@@ -41,7 +41,7 @@ PLANTED = [
         "the operator knows nothing of the harness",
     ),
     ("harness/faults/latency.py", "import asyncio", "share no code with the suspect"),
-    ("harness/judge/checkers/ordered.py", "import reference_impl.elements", "share no code with the suspect"),
+    ("harness/judge/checkers/order.py", "import reference_impl.elements", "share no code with the suspect"),
     ("reference_impl/errors.py", "import asyncio", "what is pure in the operator"),
     ("harness/scenario/outcome.py", "import reference_impl", "only the system under test"),
     ("harness/engine/perform.py", "import tools.defects", "the product needs no tools"),

@@ -32,7 +32,7 @@ from harness.system.process_identity import (
     marked_processes,
     this_owner,
 )
-from harness.world.server_clock import remove_shared_memory
+from harness.world.server_program import remove_shared_memory
 from harness.world.settings import Places
 
 EngineSweep = Callable[[str], list[str]]

@@ -22,8 +22,7 @@ from harness.system.child import Child, run_to_end
 from harness.system.clock import Deadline
 from harness.system.errors import WorldError
 from harness.world.ledger import LOOPBACK, Ledger
-from harness.world.server_clock import ShiftedClock, find_clock_library
-from harness.world.server_program import ServerProgram
+from harness.world.server_program import ServerProgram, ShiftedClock, find_clock_library
 from harness.world.settings import Places, WorldSettings
 from harness.world.world import DATABASE, Address, Credentials
 

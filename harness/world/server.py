@@ -15,8 +15,13 @@ from typing import Any, Protocol
 import pymysql
 
 from harness.database.endpoint import MySqlConnection
-from harness.faults.real.pair_control import PairControl
-from harness.faults.real.server_control import ServerClockControl, ServerProcess, ServerState, SmallDisk
+from harness.faults.real.server_control import (
+    PairControl,
+    ServerClockControl,
+    ServerProcess,
+    ServerState,
+    SmallDisk,
+)
 from harness.system.clock import Deadline, pause
 from harness.system.errors import HarnessError, WorldError
 from harness.world.world import DATABASE, Address, Credentials, ReplicatedServer

@@ -1,6 +1,6 @@
 """A primary and an asynchronous replica of it, behind one proxy: replication, promotion, and the way back.
 
-Implements `harness.faults.real.pair_control.PairControl` for MySQL and MariaDB, with positions in the primary's log,
+Implements `harness.faults.real.server_control.PairControl` for MySQL and MariaDB, with positions in the primary's log,
 which both have. Invariants: the replica is read-only until it is promoted; after `set_back` both servers hold the same
 databases, the replica follows the primary again and every link leads where it led at first; a run that could not be
 set back leaves a world that is not used again.
@@ -20,8 +20,7 @@ from pymysql.cursors import Cursor, DictCursor
 
 from harness.database.endpoint import MySqlConnection
 from harness.database.probe import OF_PROBE
-from harness.faults.real.pair_control import LostRows, ServerRole
-from harness.faults.real.server_control import Session, end_sessions, sessions_of_run
+from harness.faults.real.server_control import LostRows, ServerRole, Session, end_sessions, sessions_of_run
 from harness.system.clock import Deadline, wait_until
 from harness.system.errors import WorldError
 from harness.world.server import Server, ask, open_connection

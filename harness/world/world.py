@@ -15,8 +15,7 @@ from typing import Protocol
 
 from harness.database.endpoint import Endpoint
 from harness.faults.real.fault_site import MessageControl
-from harness.faults.real.pair_control import LostRows, PairControl, ServerRole
-from harness.faults.real.server_control import ServerControl
+from harness.faults.real.server_control import LostRows, PairControl, ServerControl, ServerRole
 from harness.scenario.outcome import WorldDescription
 
 DATABASE = "floodmark"

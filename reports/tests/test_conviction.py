@@ -18,13 +18,13 @@ from reports.campaign_view import view_of
 from reports.conviction import Conviction, as_text, conviction_of, convictions_of, variant_in_words
 from reports.history_view import read_view
 from reports.junit import junit_text
-from reports.machine import render
 from reports.markdown import markdown_text
 from reports.page import page_text
 from reports.pretty import print_outcomes, terminal
 from reports.run_document import document_of, document_text
 from reports.run_section import RunSection, section_of
 from reports.tests.sample import HOSTILE, hostile_outcome, judgement_of, lost_outcome, outcome_of
+from reports.write import render
 from tools.cases import each
 
 

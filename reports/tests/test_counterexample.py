@@ -12,9 +12,8 @@ from harness.scenario.outcome import FaultTime, RunOutcome
 from reports.campaign_view import view_of
 from reports.chart_latency import latency_of
 from reports.chart_scale import LinearScale
-from reports.chart_story import strip_of
-from reports.chart_timeline import timeline_of
-from reports.counterexample import Counterexample, Step, counterexample_of, linked
+from reports.chart_timeline import strip_of, timeline_of
+from reports.conviction import Counterexample, Step, counterexample_of, linked
 from reports.history_view import HistoryView
 from reports.page import page_text
 from reports.run_section import RunSection, section_of

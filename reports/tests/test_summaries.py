@@ -12,11 +12,11 @@ import pytest
 from harness.scenario.outcome import RunOutcome
 from harness.sut.user_lookup import failure_of_lookup
 from reports.campaign_view import view_of
-from reports.machine import ANNOTATIONS_MAX, render
 from reports.markdown import MARKDOWN_CHARS_MAX, markdown_text
 from reports.pretty import print_outcomes, terminal
 from reports.run_section import section_of
 from reports.tests.sample import HOSTILE, hostile_outcome, lost_outcome, pass_outcome
+from reports.write import ANNOTATIONS_MAX, render
 
 
 @pytest.fixture(scope="module")

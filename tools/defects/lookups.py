@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from harness.scenario.workloads.keys import Key
+from harness.scenario.workloads.shape import Key
 from harness.sut.defects.defect import NEVER, SIM_AND_LIVE, Defect
 from harness.sut.registry import LookupFunction
 from harness.sut.variant import Kind, Variant, made_once

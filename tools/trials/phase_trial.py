@@ -24,9 +24,9 @@ from harness.scenario.catalogue import resolve
 from harness.scenario.file import dump, load
 from harness.scenario.model import Scenario
 from harness.scenario.order import Order
-from harness.scenario.workloads.keys import Key
 from harness.scenario.workloads.lookups import Inputs, LookupSource
 from harness.scenario.workloads.sessions import session_stamps
+from harness.scenario.workloads.shape import Key
 from harness.system.choices import Choices
 from harness.system.errors import Exit
 

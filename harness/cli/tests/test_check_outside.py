@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from harness.cli.check import check
 from harness.judge.canaries.canary import canaries
 from harness.system.errors import Exit
-from harness.testing.judging import check as check_from_python
+from harness.testing.running import check as check_from_python
 
 LINES = {canary.name: canary.path.read_text() for canary in canaries("jobs")}
 FORMS = ("pretty", "json", "markdown", "github")

@@ -13,7 +13,7 @@ from harness.judge.canaries.canary import canaries
 from harness.levels.sim.canaries import refuse_blind_simulation
 from harness.scenario.file import load_many
 from harness.system.errors import Exit, HarnessError
-from harness.testing.judging import refuse_blind_judge
+from harness.testing.running import refuse_blind_judge
 from harness.tests.harness_defects import (
     IN_FILES,
     IN_SIMULATION,

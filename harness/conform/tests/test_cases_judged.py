@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from harness.conform import cases_judged
-from harness.conform.case import CaseOutcome, ConformCase
 from harness.conform.cases_judged import BREACHES_MAX, Asked, judge_conversations
+from harness.conform.conclusion import CaseOutcome, ConformCase
 from harness.conform.operator_judged import judge_operator
 from harness.conform.protocol.conversation_file import catalogue
 from harness.conform.protocol.driver import ProgramDriver

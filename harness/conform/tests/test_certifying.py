@@ -22,7 +22,7 @@ from harness.conform.profiles import (
 from harness.conform.tests.small import make_certificate, small_certification
 from harness.engine.level import Stop
 from harness.levels.job.job_scenarios import apply_job_settings, job_catalogue, load_jobs
-from harness.levels.job.ordering import job_named
+from harness.levels.job.order import job_named
 from harness.levels.sim.level import SimulatedLevel
 from harness.scenario.catalogue import catalogue
 from harness.scenario.certificate import CertifiedRun, SecondWord, schema_of_certificates

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.conform.case import CaseOutcome, ConformCase, Spoken, lines_file
 from harness.conform.cases_judged import Asked
+from harness.conform.conclusion import CaseOutcome, ConformCase, Spoken, lines_file
 from harness.conform.operator_judged import CHECKS, OperatorJudged, protocol_certificate
 from harness.conform.protocol.conversation_file import ConversationFile, catalogue
 from harness.conform.protocol.events import Hello

@@ -16,9 +16,17 @@ from msgspec import Struct
 
 from harness.database.endpoint import QUERY
 from harness.database.simulated.hub import Due, Hub
-from harness.database.simulated.replies import LOST_CONNECTION, REFUSED, ConnectRefused
+from harness.database.simulated.replies import (
+    LOST_CONNECTION,
+    REFUSED,
+    ConnectRefused,
+    SimulatedPacket,
+    WireRequest,
+    kinds_of,
+    packets,
+    statement_of,
+)
 from harness.database.simulated.server import Reply, SimulatedServer, SimulatedSession
-from harness.database.simulated.wire import SimulatedPacket, WireRequest, kinds_of, packets, statement_of
 from harness.system.choices import Draw
 
 _NETWORK_MS_MAX = 1

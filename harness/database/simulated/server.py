@@ -39,6 +39,7 @@ from harness.database.simulated.replies import (
     Done,
     Reply,
     UnknownStatement,
+    bytes_of,
     refused,
     refused_in,
 )
@@ -52,7 +53,6 @@ from harness.database.simulated.tables import (
     Transaction,
     cycle,
 )
-from harness.database.simulated.wire import bytes_of
 
 __all__ = [
     "ConnectRefused",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from harness.engine.database_losses import blamed_on_database
+from harness.engine.two_servers import blamed_on_database
 from harness.history.event import Row
 from harness.history.verdict import Anomaly, InvariantVerdict, Judgement, Outcome
 from harness.scenario.claims import OUTPUTS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.engine.refusals import refuse_at_level, refuse_in_world
+from harness.engine.level import refuse_at_level, refuse_in_world
 from harness.faults.tests.fake_site import scenario
 from harness.system.errors import UsageError
 

@@ -34,13 +34,13 @@ from harness.faults.parts.triggers import (
 )
 from harness.faults.parts.values import Name, duration_text
 from harness.faults.real.fault_site import Messages, packets_on, toxics_on
-from harness.faults.simulated.act import Act, OnLinks, SimulatedRun
+from harness.faults.simulated.acts import Act, OnLinks, SimulatedRun
 
 if TYPE_CHECKING:
     from harness.database.simulated.link import LinkAct
-    from harness.faults.real.attempt_site import AttemptSite
     from harness.faults.real.evidence import Evidence, RecordedFault, Seen
     from harness.faults.real.fault_site import Site
+    from harness.faults.real.sites import AttemptSite
     from harness.history.notes import Line
 
 By = Literal["link", "server", "process", "inside", "workload", "job"]

@@ -16,7 +16,7 @@ from harness.history.event import In, Wm
 from harness.history.notes import Acted, Line, Measured, NoteLog
 
 if TYPE_CHECKING:
-    from harness.faults.simulated.on_attempt import Shaped
+    from harness.faults.simulated.acts import Shaped
 
 PassOn = Callable[[str, Callable[[], None]], None]
 """Called for each use of a call's result handle, with the name of the method and the use itself."""

@@ -4,6 +4,11 @@ Answers to Jepsen's nemesis and Toxiproxy's toxics. Invariants: a process is ide
 signal reaches a process that got the pid later; a stopped process is resumed or ended with the run; a toxic added for
 a block is removed when the block ends, even if adding a second one failed. A field that a scenario leaves out has the
 default of the fault's kind, never one of the proxy.
+
+Global variables of the server that a fault sets and restores, even if the server was restarted or paused meanwhile.
+
+Invariant: the previous value is restored; sessions that began during the fault and would keep its value are ended when
+it heals.
 """
 
 from __future__ import annotations
@@ -16,9 +21,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from harness.database.endpoint import MySqlConnection
 from harness.faults.real.evidence import LogPage
-from harness.faults.real.job_site import JobProcesses
-from harness.faults.real.server_control import RootLine, ServerControl, Session, close_tables, repeating
-from harness.faults.real.spark_site import SparkProcesses
+from harness.faults.real.server_control import (
+    RootLine,
+    ServerControl,
+    Session,
+    close_tables,
+    end_all_sessions,
+    repeating,
+    sessions_of_run,
+)
+from harness.faults.real.sites import JobProcesses, SparkProcesses
 from harness.system.choices import Choices
 from harness.system.clock import monotonic_us
 from harness.system.process_identity import ProcessIdentity
@@ -241,3 +253,44 @@ def repeated_kills(
                 yield
     finally:
         site.server.put_back(lambda root: close_tables(root, site.server))
+
+
+STATEMENT_S = 10.0
+"""Time limit; SET GLOBAL may wait for transactions that are committing."""
+
+
+@contextmanager
+def global_variables(site: Site, values: Mapping[str, int]) -> Iterator[None]:
+    """Sets these global variables while the block lasts."""
+    with site.server.root(limit_s=STATEMENT_S) as connection:
+        before = {}
+        with connection.cursor() as cursor:
+            for name in values:
+                cursor.execute(f"SELECT @@GLOBAL.{name}")
+                before[name] = int(cursor.fetchone()[0])
+        try:
+            site.note_fact(began_us=monotonic_us(), set=dict(values), stood=before)
+            _set_all(connection, values)
+            yield
+        finally:
+            site.server.put_back(lambda root: _set_all(root, before))
+
+
+@contextmanager
+def variables_of_new_sessions(site: Site, values: Mapping[str, int]) -> Iterator[None]:
+    """The same for variables that a session copies when it begins: the run's sessions are ended at both ends."""
+    try:
+        with global_variables(site, values):
+            with site.server.root() as connection:
+                sessions = sessions_of_run(connection, site.server)
+                end_all_sessions(connection, site.server)
+                site.note_fact(ended=len(sessions), ended_us=monotonic_us())
+            yield
+    finally:
+        site.server.put_back(lambda root: end_all_sessions(root, site.server))
+
+
+def _set_all(connection: MySqlConnection, values: Mapping[str, int]) -> None:
+    with connection.cursor() as cursor:
+        for name, value in values.items():
+            cursor.execute(f"SET GLOBAL {name} = {value:d}")

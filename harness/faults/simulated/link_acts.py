@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from harness.database.simulated.replies import LOST_CONNECTION, REFUSED
-from harness.faults.simulated.act import losses, meet_all, meet_unarrived
+from harness.faults.simulated.acts import losses, meet_all, meet_unarrived
 
 if TYPE_CHECKING:
     from harness.database.simulated.link import Flight, SimulatedLink

@@ -13,8 +13,8 @@ from harness.faults.parts.triggers import SinkMoment
 from harness.faults.real.evidence import Evidence, ProxyEvidence, Seen
 from harness.faults.real.fault_site import ProxyConnection, Site
 from harness.faults.real.held_message import HeldMessage
-from harness.faults.real.job_site import JobProcesses, LiveStart
 from harness.faults.real.server_control import ServerControl
+from harness.faults.real.sites import JobProcesses, LiveStart
 from harness.faults.tests.fake_site import Proxy, site
 from harness.system.clock import monotonic_us
 from harness.system.process_identity import ProcessIdentity, identify, is_alive

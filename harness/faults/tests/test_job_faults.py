@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from harness.faults.real.evidence import Seen
-from harness.faults.real.job_site import LiveStart
+from harness.faults.real.sites import LiveStart
 from harness.faults.registry import FAULTS
 from harness.faults.tests.entries import made
 from harness.faults.tests.fake_job import Job, MessageProxy, held, job_site, noted, shown

@@ -10,7 +10,7 @@ import pytest
 
 from harness.faults.kill_broker import KillBroker
 from harness.faults.real.evidence import Seen
-from harness.faults.real.job_site import JobProcesses
+from harness.faults.real.sites import JobProcesses
 from harness.faults.tests.fake_site import Proxy, site
 from harness.system.errors import WorldError
 

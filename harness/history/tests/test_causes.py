@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.history.causes import Caused, cause_of
+from harness.history.event import Caused, cause_of
 
 
 def behind(cause: BaseException) -> BaseException:

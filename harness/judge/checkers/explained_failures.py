@@ -15,8 +15,7 @@ from typing import assert_never
 
 from msgspec import UNSET, UnsetType
 
-from harness.history.causes import CAUSES_OUTSIDE
-from harness.history.event import Call, Close, Ended, Failed, Kill, Res, Start
+from harness.history.event import CAUSES_OUTSIDE, Call, Close, Ended, Failed, Kill, Res, Start
 from harness.history.header import OperatorHeader
 from harness.history.stalls import fault_spans
 from harness.history.values import shown

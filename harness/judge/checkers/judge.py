@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -22,14 +22,49 @@ from harness.history.read import HistoryReader, NeedsExactReader, open_history
 from harness.history.rules import FormatBreach
 from harness.history.strict_json import integers_of_any_length
 from harness.history.text import OnRead
-from harness.history.verdict import INVARIANTS, InvariantVerdict, Judgement, Outcome
+from harness.history.verdict import INVARIANTS, InvariantVerdict, Judgement, Outcome, worst
 from harness.judge.checkers.evidence import completed_checkpoints, restores
 from harness.judge.checkers.history_trace import Trace
 from harness.judge.checkers.indexed_history import IndexedHistory
 from harness.judge.checkers.invariant import Invariant, conclude
-from harness.judge.checkers.overall import overall
 from harness.judge.checkers.registry import CHECKERS
 from harness.judge.checkers.screen_verdicts import NotScreened, ScreenVerdicts, screen_history
+
+_ALWAYS_COUNTS = "V23"
+"""A vacuous V23 always counts: the run did not show what was expected."""
+_COUNTS_WITHOUT_VALUES = "V8"
+"""A vacuous V8 counts if no expected value is known: the run did not show that any result is right."""
+
+
+def overall(
+    verdicts: Iterable[InvariantVerdict],
+    *,
+    decisive: Sequence[str] | None,
+    took_anything: bool,
+    without_values: bool = False,
+) -> Outcome:
+    """The overall outcome, given the verdict on each invariant; `without_values`: V8 knows no expected value."""
+    counting = {_ALWAYS_COUNTS, *(decisive or ()), *((_COUNTS_WITHOUT_VALUES,) if without_values else ())}
+    counted = [outcome for verdict in verdicts for outcome in _counted(verdict, decisive, counting)]
+    outcome = worst(counted)
+    return Outcome.VACUOUS if outcome is Outcome.PASS and not took_anything else outcome
+
+
+def _counted(
+    verdict: InvariantVerdict, decisive: Sequence[str] | None, counting: Container[str]
+) -> list[Outcome]:
+    """What a verdict adds to the overall one; `counting` names the invariants whose `vacuous` counts."""
+    named = decisive is not None and verdict.invariant in decisive
+    match verdict.outcome:
+        case Outcome.NOT_CLAIMED:
+            return [Outcome.VACUOUS] if named else []
+        case Outcome.VACUOUS:
+            return [Outcome.VACUOUS] if verdict.invariant in counting else []
+        case Outcome.UNKNOWN:
+            return [Outcome.UNKNOWN] if named or decisive is None else []
+        case outcome:
+            return [outcome]
+
 
 EXACT_BELOW = 256 * 1024
 """A file with fewer bytes is judged without the screen, which would save no time."""

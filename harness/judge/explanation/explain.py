@@ -26,8 +26,7 @@ from harness.history.verdict import (
     Outcome,
     Recovery,
 )
-from harness.judge.explanation.cited_events import CitedEvents, survey
-from harness.judge.explanation.contradiction import contradiction
+from harness.judge.explanation.contradiction import CitedEvents, contradiction, survey
 from harness.judge.explanation.events import EventLines, FileLines, HeldLines
 from harness.judge.explanation.guarantee import guarantee_of
 from harness.judge.explanation.outside import explained_outside

@@ -22,7 +22,7 @@ from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import MessageControl, Workers
 from harness.faults.real.held_message import HeldMessage
 from harness.faults.real.held_moment import held_at
-from harness.faults.real.job_site import JobProcesses
+from harness.faults.real.sites import JobProcesses
 from harness.faults.real.witnesses import witnesses_of
 from harness.history.follower import Progress
 from harness.levels.job.spark_engine import wait_for_gap

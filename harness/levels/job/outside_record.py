@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from harness.engine.database_losses import joined
 from harness.engine.level import OutsideRecord
+from harness.engine.two_servers import joined
 from harness.history.outside import (
     Offer,
     OutsideBounds,
@@ -30,7 +30,7 @@ from harness.levels.job.job_run import JobRun
 from harness.levels.job.lookup_log import connects_for_each_call
 from harness.levels.job.recording import events_of
 from harness.levels.job.sink_rows import id_text
-from harness.scenario.expected import JudgedValues
+from harness.scenario.plan import JudgedValues
 
 _SAYS = {
     "given": "Expected values: those of `{name}`.",

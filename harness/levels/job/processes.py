@@ -18,7 +18,7 @@ from typing import Final, Protocol
 
 import psutil
 
-from harness.faults.real.job_site import LiveStart, SourceBroker
+from harness.faults.real.sites import LiveStart, SourceBroker
 from harness.levels.job.environment import MARK
 from harness.levels.job.sources import JobSource
 from harness.system.child import Child

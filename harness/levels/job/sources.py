@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
 from harness.database.endpoint import Endpoint, connect
-from harness.faults.real.job_site import SourceBroker
+from harness.faults.real.sites import SourceBroker
 from harness.levels.job.job_file import JobFile
 from harness.levels.job.records import SourceRecord
 from harness.levels.job.spark_engine import SparkEnd

@@ -18,7 +18,7 @@ from harness.database.driver import AsyncMySqlDriver, MySqlDriver
 from harness.database.store_files import Files, FolderFiles
 from harness.database.watched_call import watch_connects
 from harness.engine.attempt import AttemptParts
-from harness.history.causes import cause_of
+from harness.history.event import cause_of
 from harness.history.journal import Journal
 from harness.history.recorder import Recorder, attempt_file
 from harness.scenario.model import Fault, Scenario

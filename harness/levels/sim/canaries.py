@@ -18,15 +18,14 @@ import msgspec
 from harness.database.simulated.hub import Hub
 from harness.database.simulated.tables import Customers, OutputRow, SimulatedTables, StoredDeadLetter
 from harness.database.simulated.tape import MemoryRecorder, Tape
-from harness.engine.canaries import refuse_blindness, refuse_overlooked
+from harness.engine.canaries_in_world import refuse_blindness, refuse_overlooked
 from harness.engine.level import RunRecord
 from harness.history.event import Abort, Ack, Event, FaultEvent, In, Retire
 from harness.history.header import Header, parse_header
-from harness.judge.canaries.canary import Canary
-from harness.judge.canaries.write_canary import write_canary
+from harness.judge.canaries.canary import Canary, write_canary
 from harness.judge.checkers.judge import judge
+from harness.levels.sim.place import count_tables, read_tables
 from harness.levels.sim.run import Simulated, simulate_scenario
-from harness.levels.sim.stored import count_tables, read_tables
 from harness.scenario.claims import AUDIT, DEAD_LETTERS
 from harness.scenario.model import Scenario
 from harness.scenario.order import Order

@@ -17,7 +17,7 @@ from harness.engine.schedule import Schedule
 from harness.faults.kill_worker import KillWorker
 from harness.faults.model.fault import Fault
 from harness.faults.model.workload import CallFault, ShapingFault
-from harness.faults.simulated.act import Act
+from harness.faults.simulated.acts import Act
 from harness.history.event import FaultEvent, In, Wm
 from harness.levels.sim.simulation import Simulation
 from harness.scenario.model import Scenario
@@ -26,7 +26,7 @@ from harness.scenario.workloads.lookups import LookupSource, nth_ids, own_record
 from harness.sut.inside_faults import FaultyCalls, PlannedCalls
 
 if TYPE_CHECKING:
-    from harness.faults.simulated.on_attempt import Shaped
+    from harness.faults.simulated.acts import Shaped
     from harness.levels.sim.place import SimulatedAttempt
     from harness.levels.sim.simulation import Simulation
     from reference_impl.operator.functions import AsyncFunction

@@ -20,23 +20,21 @@ from harness.database.simulated.server import SimulatedServer
 from harness.database.simulated.tables import Customers, SimulatedTables
 from harness.database.simulated.tape import MemoryRecorder, Tape
 from harness.engine.accounting import accounting_of, claims_order
-from harness.engine.answered_versions import with_versions
 from harness.engine.cross_checks import refuse_other_values
-from harness.engine.expectation import find_expected
-from harness.engine.level import Opening, Play, RunRecord, RunSite
-from harness.engine.refusals import refuse_at_level
+from harness.engine.expectation import find_expected, with_versions
+from harness.engine.level import Opening, Play, RunRecord, RunSite, refuse_at_level
 from harness.history.event import Call, Failed, FaultEvent, Res, Start
 from harness.judge.checkers.judge import judge, uncollected
 from harness.judge.pitfalls.finding import RunSeen, find_pitfalls
 from harness.levels.sim.canaries import refuse_blind_simulation
 from harness.levels.sim.drivers import AsyncSimulatedDriver
 from harness.levels.sim.fault_schedule import Noted
+from harness.levels.sim.place import count_tables
 from harness.levels.sim.run import Simulated, customers, simulate_scenario
-from harness.levels.sim.stored import count_tables
 from harness.levels.sim.subtask_loop import SubtaskLoop, outer_loop_kept
-from harness.scenario.expected import Expected
 from harness.scenario.order import Order
 from harness.scenario.outcome import FaultRecord, FaultTime, Pitfall, WorldDescription
+from harness.scenario.plan import Expected
 from harness.sut.calm_twin import CalmTwin, Questions
 from harness.sut.registry import REFERENCE_EMITTER, SUTS, load_lookup, needs_a_server
 from harness.sut.variant import HONEST, Variant

@@ -17,10 +17,9 @@ from harness.database.endpoint import NOWHERE
 from harness.database.simulated.tables import SimulatedTables
 from harness.database.simulated.tape import untold
 from harness.database.table_editor import TableEditor
-from harness.engine.refusals import refuse_at_level
+from harness.engine.level import refuse_at_level
 from harness.faults.parts.found_parts import RecordedCall
-from harness.history.causes import PLANTED, Caused
-from harness.history.event import Event
+from harness.history.event import PLANTED, Caused, Event
 from harness.history.header import Header, parse_header
 from harness.history.notes import LoopHeld, Note
 from harness.judge.checkers.judge import uncollected
@@ -28,13 +27,11 @@ from harness.levels.sim.fault_schedule import FaultSchedule, Noted
 from harness.levels.sim.own_modules import ModulesOfRun
 from harness.levels.sim.simulation import Simulation
 from harness.scenario.claims import header_of
-from harness.scenario.expected import Expected
 from harness.scenario.model import Scenario
 from harness.scenario.order import Order, planned_crashes
-from harness.scenario.plan import RunPlan
-from harness.scenario.workloads.keys import keys_of
+from harness.scenario.plan import Expected, RunPlan
 from harness.scenario.workloads.lookups import Lookup, own_records
-from harness.scenario.workloads.values import with_values_like
+from harness.scenario.workloads.shape import keys_of, with_values_like
 from harness.sut.inside_faults import PassedOn
 from harness.sut.loop_watch import HoldWatch
 from harness.sut.registry import SUTS

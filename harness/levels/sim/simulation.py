@@ -31,9 +31,9 @@ from harness.engine.level import ATTEMPTS_MAX
 from harness.engine.rescale import Rescaler
 from harness.faults.kill_worker import InjectedFailure
 from harness.faults.parts.parts import SINK_FORMS
-from harness.faults.simulated.act import RunningAttempt
-from harness.history.causes import OUTSIDE
+from harness.faults.simulated.acts import RunningAttempt
 from harness.history.event import (
+    OUTSIDE,
     Commit,
     Done,
     FaultEvent,
@@ -42,8 +42,7 @@ from harness.history.event import (
 )
 from harness.levels.sim.drivers import HarnessClient, SimulatedDriver
 from harness.levels.sim.own_modules import ModulesOfRun
-from harness.levels.sim.place import Crashes, SimulatedAttempt, SimulatedClock, SimulatedPlace
-from harness.levels.sim.stored import read_tables
+from harness.levels.sim.place import Crashes, SimulatedAttempt, SimulatedClock, SimulatedPlace, read_tables
 from harness.levels.sim.subtask_loop import outer_loop_kept
 from harness.scenario.claims import RECOVER_MS
 from harness.scenario.model import Scenario

@@ -29,10 +29,8 @@ from harness.history.text import CutOff, Line, header_line, parts_of
 from harness.history.verdict import Judgement
 from harness.judge.checkers.invariant import Invariant
 from harness.judge.checkers.judge import Malformed, judge_file, uncollected
-from harness.judge.checkers.shares.fold import judge_shares
-from harness.judge.checkers.shares.found import ShareFound, examine_share
-from harness.judge.checkers.shares.seen import ShareSeen, see_share
-from harness.judge.checkers.shares.shared_events import OF_SHARES, TOLD_TO_ALL, SharedEvents
+from harness.judge.checkers.shares.fold import ShareFound, examine_share, judge_shares
+from harness.judge.checkers.shares.seen import OF_SHARES, TOLD_TO_ALL, SharedEvents, ShareSeen, see_share
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

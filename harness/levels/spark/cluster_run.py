@@ -18,7 +18,7 @@ import msgspec
 import psutil
 
 from harness.engine.level import ATTEMPTS_MAX
-from harness.faults.real.spark_site import LiveExecutor
+from harness.faults.real.sites import LiveExecutor
 from harness.history.sent import Collector
 from harness.levels.spark.driver_process import DriverExecution, DriverSeat, DriverSettings, end_seats
 from harness.levels.spark.shipped_code import code_archive, executor_settings, home_of_our_code

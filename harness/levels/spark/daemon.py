@@ -20,7 +20,7 @@ from pyspark.daemon import manager
 
 import harness.levels.live.place
 import harness.levels.spark.job
-from harness.levels.spark.ended_workers import ENDED_WORKERS
+from harness.levels.spark.run_attempts import ENDED_WORKERS
 
 PRELOADED = (pd, pa, harness.levels.live.place, harness.levels.spark.job)
 """Referenced so that tools do not remove the imports as unused."""

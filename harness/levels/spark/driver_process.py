@@ -19,11 +19,10 @@ import msgspec
 import psutil
 
 from harness.engine.level import ExecutionState, ProcessEnd
-from harness.faults.real.spark_site import LiveDriver, LiveExecutor, SparkProcesses
+from harness.faults.real.sites import LiveDriver, LiveExecutor, SparkProcesses
 from harness.history.follower import Follower, Progress
 from harness.levels.spark.driver import Cancel, DriverReply, DriverSetUp, Perform, Ready
-from harness.levels.spark.ended_workers import EndedWorkers
-from harness.levels.spark.run_attempts import RunAttempts
+from harness.levels.spark.run_attempts import EndedWorkers, RunAttempts
 from harness.levels.spark.session import ended_workers
 from harness.scenario.plan import RunPlan
 from harness.system.child import PYTHON, Child

@@ -20,8 +20,7 @@ import pyarrow as pa
 
 from harness.engine.level import ExecutionState
 from harness.levels.spark.driver import RunOfDriver, cause_of_failure
-from harness.levels.spark.ended_workers import EndedWorkers
-from harness.levels.spark.run_attempts import RunAttempts
+from harness.levels.spark.run_attempts import EndedWorkers, RunAttempts
 from harness.levels.spark.session import gateway_pid
 from harness.scenario.plan import RunPlan, decode_plan, encode_plan, numbers_of
 from harness.sut.user_code import take_path

@@ -26,8 +26,7 @@ from harness.levels.live.place import RealPlace
 from harness.levels.spark.batch_attempt import ShareOfBatch, run_batch
 from harness.levels.spark.batch_journal import BatchJournal
 from harness.levels.spark.driver import RunOfDriver
-from harness.levels.spark.positions_source import FORMAT, PositionsSource, source_option
-from harness.levels.spark.ranges import Range, Ranges
+from harness.levels.spark.positions_source import FORMAT, PositionsSource, Range, Ranges, source_option
 from harness.scenario.plan import decode_plan, encode_plan
 from harness.sut.defects import variant_of
 from harness.sut.user_code import take_path

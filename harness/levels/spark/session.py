@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from harness.engine.level import ATTEMPTS_MAX
-from harness.levels.spark.ended_workers import ENDED_WORKERS
+from harness.levels.spark.run_attempts import ENDED_WORKERS
 from harness.system.child import answer_of
 from harness.system.errors import WorldError
 

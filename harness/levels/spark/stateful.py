@@ -25,7 +25,7 @@ from harness.levels.spark.batch_attempt import ShareOfBatch, run_batch
 from harness.levels.spark.batch_journal import BatchJournal
 from harness.levels.spark.driver import RunOfDriver
 from harness.levels.spark.micro_batch import RESULT, Batches
-from harness.levels.spark.ranges import Ranges
+from harness.levels.spark.positions_source import Ranges
 from harness.scenario.plan import RunPlan
 from harness.sut.defects import variant_of
 from harness.sut.user_code import take_path

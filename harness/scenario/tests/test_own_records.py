@@ -8,7 +8,7 @@ import pytest
 
 from harness.faults.parts.own_records import dealt, read_records
 from harness.scenario.file import ScenarioProblems, apply_settings, load
-from harness.scenario.own_files import with_asked_files
+from harness.scenario.settings import with_asked_files
 from harness.scenario.workloads.lookups import LookupSource, MarkOfTime, own_records
 from harness.scenario.workloads.shape import OwnLookup, marks_below
 from harness.sut.positions import restored, saved

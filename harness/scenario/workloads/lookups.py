@@ -15,19 +15,21 @@ from typing import Any, Literal
 from harness.faults.parts.own_records import OwnRecord, dealt, read_records
 from harness.history.values import END_OF_TIME
 from harness.scenario.model import Fault, Scenario, Task, Workload
-from harness.scenario.workloads.keys import Key, key_of, keys_of
 from harness.scenario.workloads.shape import (
     Burst,
+    Key,
     Lookup,
     MarkOfTime,
     OwnLookup,
     burst_places,
     idle_spans,
+    key_of,
+    keys_of,
     marks,
     marks_below,
     with_hot_keys,
+    with_values_like,
 )
-from harness.scenario.workloads.values import with_values_like
 from harness.system.choices import Choices, Draw
 
 __all__ = [

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 
 from harness.history.values import END_OF_TIME
 from harness.scenario.model import Workload
-from harness.scenario.workloads.keys import Key
 from harness.scenario.workloads.lookups import LookupSource, least_ts, records_of_all
-from harness.scenario.workloads.shape import Lookup, MarkOfTime
+from harness.scenario.workloads.shape import Key, Lookup, MarkOfTime
 
 Element = tuple[Lookup, int | None] | MarkOfTime
 

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.scenario.model import Task
-from harness.scenario.workloads.keys import Key
 from harness.scenario.workloads.lookups import Inputs, LookupSource
 from harness.scenario.workloads.partitions import PartitionedSource
-from harness.scenario.workloads.shape import Lookup, MarkOfTime
+from harness.scenario.workloads.shape import Key, Lookup, MarkOfTime
 
 Stamp = Mapping[str, int | bool]
 """The stamp of a record: the `nth` of its key, the `of_input`-th of its key on its input, the `place`-th in the

@@ -1,23 +1,134 @@
-"""The elements of the lookups workload, and the workload faults of a source: hot keys, bursts, silence.
+"""What a lookups workload consists of: the elements of its source, its keys, its odd rows.
+
+The elements of the lookups workload, and the workload faults of a source: hot keys, bursts, silence.
 
 Answers to Flink's `StreamRecord` and `Watermark`. Invariant: every element is drawn from the seed and its number, so a
 position has the same element in every attempt.
+
+The values of odd rows (`workload.rows_like: odd`): texts and numbers that a careless client alters on the way.
+
+Answers to a client that decodes with another character set, strips, unescapes or pads texts, takes NULL for an empty
+text, or reads a number into a narrower type. Invariants: the place of a row in the table decides its values, at every
+level; of the texts and numbers, all occur in the first 182 rows; a name is never NULL, for a row without a name stands
+for no row.
+
+The keys of the looked-up table, by kind (`workload.keys_like`): numbers, and keys that a careless lookup confuses.
+
+Invariants: the first `count` keys of a kind are the first `count` of any larger number of keys, and no two are equal.
+Keys of one group become equal when bits, a sign, accents or the border between two parts are lost.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import Struct
 
+from harness.scenario.model import Workload
 from harness.system.choices import Draw
 
-if TYPE_CHECKING:  # the process of the calm twin needs the records only, and starts sooner without these
+if TYPE_CHECKING:
     from harness.faults.model.fault import Fault
     from harness.faults.model.workload import ShapingFault
-    from harness.scenario.model import Workload
+
+
+Key = int | str | tuple[str, int]
+"""A key: a number, a text, or a text and a number (`composite`)."""
+
+_OFFSETS = (0, 128, 256, 32_768, 65_536, 2**31, 2**32, 2**40, 2**60)
+"""What makes keys of `wide` differ in bits that a narrow integer or a double lacks, or uses for the sign."""
+_BASES = 128
+"""The bases of `wide`: less than the smallest offset apart."""
+_NEXT_BASES = 2**41
+_FORMS = ("é", "e\u0301", "É", "e", "\uff45", "ß", "ss", "SS", "й", "и", "😀", "😁")
+"""Beginnings of keys of `unicode`, which are equal after normalisation, case folding, or by a lax collation."""
+
+
+def keys_of(workload: Workload) -> Sequence[Key]:
+    """The distinct keys that records ask for, in the order of the table's rows."""
+    count = workload.keys
+    match workload.keys_like:
+        case "numbers":
+            return range(count)
+        case "wide":
+            return [_wide(index) for index in range(count)]
+        case "signed":
+            return [(index + 1) // 2 * (1 if index % 2 else -1) for index in range(count)]
+        case "unicode":
+            return [f"{_FORMS[index % len(_FORMS)]}{index // len(_FORMS)}" for index in range(count)]
+        case "composite":
+            return [_composite(index) for index in range(count)]
+
+
+def _wide(index: int) -> int:
+    group, place = divmod(index, len(_OFFSETS))
+    high, base = divmod(group, _BASES)
+    return high * _NEXT_BASES + _OFFSETS[place] + base
+
+
+def _composite(index: int) -> tuple[str, int]:
+    """Composite keys; of each four, two are equal when their parts are joined, and two differ only in the sign."""
+    group, place = divmod(index, 4)
+    return ((f"{group}/", 11), (f"{group}/1", 1), (f"{group}/", 1), (f"{group}/", -11))[place]
+
+
+def key_of(told: Any) -> Key:
+    """The key that JSON holds as `told`: a composite one is a list there."""
+    return tuple(told) if type(told) is list else told
+
+
+def told_key(key: Key) -> int | str | list[str | int]:
+    """The key as a history and JSON hold it."""
+    return list(key) if isinstance(key, tuple) else key
+
+
+_TEXTS: Final = (
+    "",
+    " a space at each end ",
+    'it\'s "quoted", 100%s \\n and /*!50000 more */',
+    "a tab\t, a line\nand a zero \x00",
+    "Ångström",
+    "\uff21\u030a e\u0301 \u200d",
+    "李雷",
+    "😀😁",
+    "NULL",
+    "007",
+    "1e3",
+    "x" * 200,
+    "true",
+)
+"""Texts of at most 200 characters, the width of their column."""
+_NUMBERS: Final = (
+    0,
+    -1,
+    127,
+    -129,
+    255,
+    32_768,
+    -65_536,
+    2**31,
+    -(2**31) - 1,
+    2**32 + 7,
+    2**53 + 1,
+    -(2**53) - 1,
+    2**63 - 10**6,  # `change_rows` adds one for each change
+    -(2**63),
+)
+"""Numbers of 64 bits, on both sides of what narrower types and doubles hold."""
+
+
+def with_values_like(rows: Iterable[list[Any]], like: Literal["plain", "odd"]) -> list[list[Any]]:
+    """`rows` (key, name, city, tier); `odd`: with other values, of which one city in thirteen is NULL."""
+    if like == "plain":
+        return list(rows)
+    found: list[list[Any]] = []
+    for place, row in enumerate(rows):
+        turn, at = divmod(place, len(_TEXTS))
+        city = None if at == turn % len(_TEXTS) else _TEXTS[(at + turn + 1) % len(_TEXTS)]
+        found.append([row[0], _TEXTS[at], city, _NUMBERS[place % len(_NUMBERS)]])
+    return found
 
 
 class Lookup(Struct, frozen=True, kw_only=True):
@@ -26,7 +137,7 @@ class Lookup(Struct, frozen=True, kw_only=True):
     id: int
     """The record's id, unique in the run."""
     key: int | str | tuple[str, int]
-    """The key to look up (`harness.scenario.workloads.keys.Key`)."""
+    """The key to look up (`harness.scenario.workloads.shape.Key`)."""
     service_ms: int
     """The service time of the lookup in the database."""
     row_bytes: int = 0

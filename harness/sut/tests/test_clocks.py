@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from harness.faults.real.attempt_site import AttemptSite, WallClock
+from harness.faults.real.sites import AttemptSite, WallClock
 from harness.faults.tests.entries import made
 from harness.sut.tests.handles import Notes
 from harness.system.clock import Deadline

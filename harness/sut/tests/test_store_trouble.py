@@ -9,7 +9,7 @@ import pytest
 
 from harness.database.checkpoint_store import CheckpointStore, CheckpointUnreadable, StoreLost
 from harness.database.store_files import FolderFiles
-from harness.faults.real.attempt_site import AttemptSite
+from harness.faults.real.sites import AttemptSite
 from harness.faults.tests.entries import made
 from harness.sut.inside_faults import StoreTrouble
 from harness.sut.tests.handles import Notes

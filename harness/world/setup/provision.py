@@ -25,8 +25,14 @@ from harness.world.kafka.broker import find_java_for_kafka, install_kafka, kafka
 from harness.world.ledger import Ledger, open_ledger, reap
 from harness.world.mysql_server import prepared_data_folder, prepared_name
 from harness.world.proxy_program import build_proxy_program, built_proxy_program, find_proxy_program
-from harness.world.server_clock import find_clock_library
-from harness.world.server_program import MANIFEST, NAMES, ServerProgram, find_server, unpacked_program
+from harness.world.server_program import (
+    MANIFEST,
+    NAMES,
+    ServerProgram,
+    find_clock_library,
+    find_server,
+    unpacked_program,
+)
 from harness.world.settings import WorldSettings
 
 Say = Callable[[str], None]

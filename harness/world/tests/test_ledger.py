@@ -14,7 +14,7 @@ import pytest
 
 from harness.system.errors import WorldError
 from harness.system.process_identity import identify
-from harness.world import server_clock
+from harness.world import server_program
 from harness.world.ledger import Ledger, dead_runs, open_ledger, reap, reserve_port
 from harness.world.mysql_server import mount_small_disk, no_small_disk
 from harness.world.settings import Places
@@ -142,7 +142,7 @@ def test_a_process_that_has_a_dead_ones_pid_is_spared(
 def test_the_shared_memory_of_a_killed_servers_clock_goes_with_the_process(
     places: Places, sleeper: subprocess.Popen[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_clock, "SHARED_MEMORY", tmp_path)
+    monkeypatch.setattr(server_program, "SHARED_MEMORY", tmp_path)
     memory, semaphore = (tmp_path / f"{name}_{sleeper.pid}" for name in ("faketime_shm", "sem.faketime_sem"))
     somebody_elses = tmp_path / "faketime_shm_1"
     for path in (memory, semaphore, somebody_elses):
@@ -165,7 +165,7 @@ def test_the_shared_memory_of_a_killed_servers_clock_goes_with_the_process(
 def test_the_shared_memory_of_a_living_process_that_has_a_dead_ones_pid_stays(
     places: Places, sleeper: subprocess.Popen[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_clock, "SHARED_MEMORY", tmp_path)
+    monkeypatch.setattr(server_program, "SHARED_MEMORY", tmp_path)
     memory = tmp_path / f"faketime_shm_{sleeper.pid}"
     memory.touch()
     ledger = Ledger.new(places).begin()

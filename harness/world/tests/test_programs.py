@@ -134,7 +134,7 @@ def test_auto_goes_local_without_asking_an_engine_where_a_fault_shifts_the_serve
 def test_what_a_local_server_lacks_depends_on_its_flavour_and_on_what_setup_got(
     bare: WorldSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, lacks: set[str]
 ) -> None:
-    monkeypatch.setattr("harness.world.server_clock.SYSTEM_FOLDERS", ())
+    monkeypatch.setattr("harness.world.server_program.SYSTEM_FOLDERS", ())
     monkeypatch.setattr("harness.world.mysql_server.no_small_disk", lambda: "")
     program(tmp_path, "mysqld", version)
 

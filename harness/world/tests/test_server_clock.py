@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.world import server_clock
-from harness.world.server_clock import LIBRARY, ShiftedClock, find_clock_library
+from harness.world import server_program
+from harness.world.server_program import LIBRARY, ShiftedClock, find_clock_library
 from harness.world.settings import Places, WorldSettings
 
 
@@ -42,7 +42,7 @@ def test_only_the_calendar_is_shifted(tmp_path: Path) -> None:
 
 
 def test_a_library_that_does_not_load_is_not_taken(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_clock, "SYSTEM_FOLDERS", ())
+    monkeypatch.setattr(server_program, "LIBRARY_FOLDERS", ())
     settings = replace(WorldSettings.from_environment({}), places=places)
     folder = places.clock / "usr" / "lib" / "some-machine" / "faketime"
     folder.mkdir(parents=True)

@@ -25,8 +25,7 @@ from harness.history.outside import (
     PartRead,
     TableRow,
 )
-from harness.judge.checkers.outside.readings import Reading
-from harness.judge.checkers.outside.replay import TableReplay, differs, named
+from harness.judge.checkers.outside.replay import Reading, TableReplay, differs, named
 from harness.judge.checkers.outside.slots import RecordKey, Records, SlotKey
 
 

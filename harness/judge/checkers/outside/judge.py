@@ -17,15 +17,18 @@ from harness.history.strict_json import integers_of_any_length
 from harness.history.text import OnRead
 from harness.history.verdict import INVARIANTS, InvariantVerdict, Judgement, Outcome
 from harness.judge.checkers.invariant import Findings, Invariant, settle
-from harness.judge.checkers.judge import Malformed, judge_file, uncollected
-from harness.judge.checkers.outside.delivery import find_delivery, is_without_values
+from harness.judge.checkers.judge import Malformed, judge_file, overall, uncollected
+from harness.judge.checkers.outside.delivery import (
+    find_delivery,
+    find_key_order,
+    find_source_order,
+    is_without_values,
+)
 from harness.judge.checkers.outside.errors import find_evidence, find_visible_errors
 from harness.judge.checkers.outside.finish import Finish, finish_of
 from harness.judge.checkers.outside.job_trace import OutsideTrace
-from harness.judge.checkers.outside.order import find_key_order, find_source_order
 from harness.judge.checkers.outside.slots import Records
 from harness.judge.checkers.outside.starts import find_explained_exits, find_fencing, find_liveness
-from harness.judge.checkers.overall import overall
 from harness.judge.checkers.registry import CHECKERS
 
 SEEN_FROM_OUTSIDE = (

@@ -6,9 +6,9 @@ from harness.history.outside import JobExit, JobGiveUp
 from harness.history.values import shown
 from harness.history.verdict import Anomaly
 from harness.judge.checkers.invariant import Findings
+from harness.judge.checkers.outside.delivery import log_not_read
 from harness.judge.checkers.outside.finish import Finish
 from harness.judge.checkers.outside.job_trace import JobFaultSpan, OutsideTrace, is_failed_exit
-from harness.judge.checkers.outside.order import log_not_read
 from harness.judge.checkers.outside.replay import named
 from harness.judge.checkers.outside.slots import cells
 

@@ -11,8 +11,7 @@ from functools import reduce
 
 from msgspec import UNSET
 
-from harness.history.causes import CAUSES_OUTSIDE
-from harness.history.event import Effect, Failed, FaultEvent, Id, Kill, Start
+from harness.history.event import CAUSES_OUTSIDE, Effect, Failed, FaultEvent, Id, Kill, Start
 from harness.history.header import Header
 from harness.history.stalls import Stalls
 from harness.judge.checkers.screen.totals import Distinct, ExpectedRows, Irregular, Sums

@@ -16,8 +16,7 @@ from harness.judge.checkers.exactly_once import ExactlyOnce
 from harness.judge.checkers.history_trace import Trace
 from harness.judge.checkers.indexed_history import IndexedHistory
 from harness.judge.checkers.invariant import ANOMALIES_MAX, Invariant
-from harness.judge.checkers.judge import Malformed, judge, judge_file
-from harness.judge.checkers.overall import overall
+from harness.judge.checkers.judge import Malformed, judge, judge_file, overall
 from harness.judge.checkers.registry import CHECKERS
 from harness.judge.checkers.tests.legal_histories import legal_history
 from tools.cases import each

@@ -8,7 +8,7 @@ import pytest
 
 from harness.history.convert import convert
 from harness.judge.checkers.judge import Malformed, judge_file
-from harness.judge.explanation.cited_events import survey
+from harness.judge.explanation.contradiction import survey
 from harness.judge.explanation.events import FileLines
 from harness.judge.explanation.explain import explained_file
 from tools.bench.regular_history import regular_header, regular_history, write_lines

@@ -9,7 +9,7 @@ import pymysql
 import pytest
 
 from harness.database.endpoint import Endpoint
-from harness.history.causes import OUTSIDE
+from harness.history.event import OUTSIDE
 from harness.levels.live.place import RealPlace
 from harness.levels.live.tests.faulty_scenario import faulty
 from harness.scenario.plan import RunPlan

@@ -21,7 +21,7 @@ from harness.scenario.file import apply_settings, load_many
 from harness.scenario.model import Scenario
 from harness.scenario.order import Order
 from harness.scenario.outcome import RunOutcome
-from harness.scenario.own_files import with_asked_files
+from harness.scenario.settings import with_asked_files
 from harness.sut.variant import Variant
 from harness.system.errors import UsageError
 

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
-from harness.engine.answered_versions import with_versions
-from harness.engine.expectation import find_expected, questions_of
+from harness.engine.expectation import find_expected, questions_of, with_versions
 from harness.engine.level import Opening, RunSite
 from harness.engine.perform import perform
 from harness.history.event import Call, Change, Event, In, Res
@@ -22,10 +21,10 @@ from harness.history.verdict import Outcome
 from harness.levels.sim.level import SimulatedLevel, ask_in_child, ask_simulated
 from harness.levels.sim.run import customers
 from harness.levels.sim.tests import own_lookups
-from harness.scenario.expected import Expected, JudgedValues
 from harness.scenario.file import apply_settings, load_many
 from harness.scenario.order import Order
 from harness.scenario.outcome import RunOutcome
+from harness.scenario.plan import Expected, JudgedValues
 from harness.scenario.workloads.lookups import LookupSource, expected_results
 from harness.sut.calm_twin import ASKED_MAX
 from harness.system.errors import SutError

@@ -26,11 +26,9 @@ from harness.levels.spark.batch_attempt import (
     run_batch,
 )
 from harness.levels.spark.batch_journal import BatchJournal
-from harness.levels.spark.ended_workers import EndedWorkers
 from harness.levels.spark.level import lacks_of_runner, refuse_of_runner
-from harness.levels.spark.positions_source import PositionsReader, source_option
-from harness.levels.spark.ranges import Ranges
-from harness.levels.spark.run_attempts import RunAttempts
+from harness.levels.spark.positions_source import PositionsReader, Ranges, source_option
+from harness.levels.spark.run_attempts import EndedWorkers, RunAttempts
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import apply_settings, load
 from harness.scenario.order import Order

@@ -13,7 +13,7 @@ import pytest
 from harness.engine.level import ending_of
 from harness.history.follower import AttemptView
 from harness.levels.spark import daemon
-from harness.levels.spark.ended_workers import EndedWorkers
+from harness.levels.spark.run_attempts import EndedWorkers
 from harness.system.process_identity import ProcessIdentity
 
 

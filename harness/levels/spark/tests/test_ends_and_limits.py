@@ -13,8 +13,8 @@ import pytest
 from harness.levels.live.tests.test_worker import plan
 from harness.levels.spark import driver_process, session
 from harness.levels.spark.driver_process import DriverRunner, DriverSeat, DriverSettings
-from harness.levels.spark.ended_workers import EndedWorkers
 from harness.levels.spark.job import SparkExecution
+from harness.levels.spark.run_attempts import EndedWorkers
 from harness.system.child import Child
 from harness.system.errors import WorldError
 from harness.system.process_identity import ProcessIdentity, identify, is_alive

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from harness.scenario.model import Workload
-from harness.scenario.workloads.keys import key_of, keys_of, told_key
 from harness.scenario.workloads.lookups import Lookup, LookupSource
+from harness.scenario.workloads.shape import key_of, keys_of, told_key
 from harness.sut.positions import restored, saved
 from reference_impl.elements import Record
 from tools.cases import each

@@ -6,7 +6,7 @@ from typing import Any
 
 from harness.levels.sim.run import customers
 from harness.scenario.workloads.lookups import customer_rows
-from harness.scenario.workloads.values import with_values_like
+from harness.scenario.workloads.shape import with_values_like
 from harness.tests.scenario_drafts import sound
 from tools.cases import each
 

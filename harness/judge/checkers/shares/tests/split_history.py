@@ -7,9 +7,8 @@ from itertools import pairwise
 
 from harness.history.event import Event
 from harness.history.header import Header
-from harness.judge.checkers.shares.found import ShareFound, examine_share
-from harness.judge.checkers.shares.seen import ShareSeen, see_share
-from harness.judge.checkers.shares.shared_events import OF_SHARES, TOLD_TO_ALL, SharedEvents
+from harness.judge.checkers.shares.fold import ShareFound, examine_share
+from harness.judge.checkers.shares.seen import OF_SHARES, TOLD_TO_ALL, SharedEvents, ShareSeen, see_share
 
 
 class SplitHistory:

@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from xml.etree import ElementTree as ET
 
 from harness.history.verdict import Outcome
 from harness.scenario.outcome import CountedRun, RunOutcome
 from harness.system.errors import Exit, HarnessError, HistoryError
+from harness.system.json_types import JsonView
 from reports.run_document import load_document
 
 _GOOD: Final = frozenset({"conformant", "defect convicted", "as expected"})
@@ -125,7 +126,7 @@ def _was_good(run: CountedRun) -> bool:
 
 
 def _of_document(
-    told: Mapping[str, Any], outcomes: Sequence[RunOutcome], counted: Sequence[CountedRun]
+    told: JsonView, outcomes: Sequence[RunOutcome], counted: Sequence[CountedRun]
 ) -> Iterator[str]:
     """`told["runs"]` are some of the outcomes, `told["counted"]` are all runs."""
     made = {outcome.run_id: outcome for outcome in outcomes}
@@ -157,7 +158,7 @@ def _rows(
         yield outcome.scenario, outcome.mutant, outcome.seed, verdict, _is_good(outcome)
 
 
-def _of_run(run: Mapping[str, Any], outcome: RunOutcome) -> Iterator[str]:
+def _of_run(run: JsonView, outcome: RunOutcome) -> Iterator[str]:
     judgement, good = outcome.judgement, _is_good(outcome)
     if _failed(outcome) and judgement.outcome is not Outcome.FAIL:
         yield f"is judged {judgement.outcome}, though an invariant is violated"
@@ -173,7 +174,7 @@ def _of_run(run: Mapping[str, Any], outcome: RunOutcome) -> Iterator[str]:
 
 
 def _of_junit(
-    path: Path, told: Mapping[str, Any], outcomes: Sequence[RunOutcome], counted: Sequence[CountedRun]
+    path: Path, told: JsonView, outcomes: Sequence[RunOutcome], counted: Sequence[CountedRun]
 ) -> Iterator[str]:
     """A suite for each run shown in full, then suites with a case for each other run."""
     suites = ET.parse(path).getroot().findall("testsuite")  # noqa: S314  our own file
@@ -199,7 +200,7 @@ def _is_red(case: ET.Element) -> bool:
     return any(case.find(kind) is not None for kind in ("failure", "error"))
 
 
-def _of_history(folder: Path, run: Mapping[str, Any]) -> Iterator[str]:
+def _of_history(folder: Path, run: JsonView) -> Iterator[str]:
     """Contradictions between a run's history, counted line by line, and the counts beside its verdict."""
     stored = run["history"]
     if stored is None or not stored["file"].endswith(_JSON):

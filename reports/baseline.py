@@ -12,9 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any, Final
+from typing import Final
 
 from harness.scenario.outcome import measure_text
+from harness.system.json_types import Json
 from harness.system.whole_file import disk_errors_told, write_whole
 from reports.markdown import plain_text
 from reports.over_time import SHOWN, NoiseBand, band_of, least_change
@@ -114,7 +115,7 @@ class Comparison:
         )
         return f"\n### {plain_text(first)}\n\n{rows}"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Json:
         return {
             "baseline": self.baseline,
             "remark": self.remark,

@@ -19,7 +19,8 @@ from typing import IO, Any, Final
 
 from harness.history.values import brief, visible
 from harness.history.verdict import ANOMALIES_IN_FULL, Anomaly, Judgement, Outcome
-from harness.judge.explanation.events import Json, describe_event, element_ids
+from harness.judge.explanation.events import describe_event, element_ids
+from harness.system.json_types import Json
 from reports.outside_view import Key, OutsideView, describe_outside, key_of
 
 
@@ -31,7 +32,7 @@ class HistoryLines:
         self.header: dict[str, Any] = {}
         self.problems: list[str] = []
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
+    def __iter__(self) -> Iterator[Json]:
         """The events, in order; none if the file is unreadable."""
         try:
             with _opened(self.path) as lines:
@@ -40,7 +41,7 @@ class HistoryLines:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             self.problems.append(f"the history file {self.path.name} could not be read: {reason}")
 
-    def _events(self, lines: IO[bytes]) -> Iterator[dict[str, Any]]:
+    def _events(self, lines: IO[bytes]) -> Iterator[Json]:
         for number, line in enumerate(lines, start=1):
             try:
                 value = json.loads(line)

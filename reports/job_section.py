@@ -13,6 +13,7 @@ from typing import Any, Final
 from harness.history.values import brief, without_credentials
 from harness.history.verdict import Outcome
 from harness.scenario.outcome import RunOutcome
+from harness.system.json_types import JsonView
 from reports.history_view import HistoryView
 from reports.losses import MomentLoss, losses_of
 from reports.outside_view import OutsideView
@@ -156,7 +157,7 @@ def _not_claimed(outcome: RunOutcome, header: Mapping[str, object], outside: Out
         yield "That a further start changes nothing: none was made after the end."
 
 
-def _part(values: Mapping[str, object], name: str) -> Mapping[str, Any]:
+def _part(values: Mapping[str, object], name: str) -> JsonView:
     part = values.get(name)
     return part if isinstance(part, Mapping) else {}
 

@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median, quantiles
-from typing import Any, Final
+from typing import Final
 
 from harness.scenario.outcome import measure_text
+from harness.system.json_types import Json
 from reports.past_report import PastReport, PastRun, title_of
 
 SHOWN: Final = ("recovery_p95", "latency_p50", "latency_p95", "calls_per_record")
@@ -219,11 +220,11 @@ def _departures(point: Point, before: Sequence[Point], others: Sequence[Point]) 
             yield Departure(name=name, value=value, band=band)
 
 
-def trend_document(series: Sequence[TrendSeries]) -> dict[str, Any]:
+def trend_document(series: Sequence[TrendSeries]) -> Json:
     return {"trend": 1, "series": [_series_as_json(one) for one in series]}
 
 
-def _series_as_json(series: TrendSeries) -> dict[str, Any]:
+def _series_as_json(series: TrendSeries) -> Json:
     return {
         "scenario": series.scenario,
         "level": series.level,

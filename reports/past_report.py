@@ -17,6 +17,7 @@ import msgspec
 
 from harness.scenario.outcome import CountedRun, HistoryFile, PlannedRuns, WorldDescription
 from harness.system.errors import HistoryError, UsageError
+from harness.system.json_types import JsonView
 
 DOCUMENT: Final = "run.json"
 
@@ -195,7 +196,7 @@ def _key(run: PastRun) -> tuple[str, str, str | None, int]:
     return run.scenario, run.level, run.mutant, run.seed
 
 
-def _older_measures(recovery: Mapping[str, Any] | None) -> dict[str, float]:
+def _older_measures(recovery: JsonView | None) -> dict[str, float]:
     """The recovery measure of a report from before there were measures, if each disturbance has a time."""
     costs = (recovery or {}).get("costs") or []
     steady = sorted(cost["steady_us"] for cost in costs if isinstance(cost.get("steady_us"), int))

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from harness.system.json_types import Json, JsonView
 from harness.system.whole_file import disk_errors_told, write_whole
 from reports.cards import with_cards
 from reports.page import style_of, templates
@@ -17,7 +18,7 @@ from reports.page import style_of, templates
 _COUNTED: Final = ("pass", "fail", "not run")
 
 
-def side_by_side_page(document: Mapping[str, Any]) -> str:
+def side_by_side_page(document: JsonView) -> str:
     columns: Sequence[Mapping[str, Any]] = document["columns"]
     names = dict.fromkeys(case["name"].partition("/")[0] for column in columns for case in column["cases"])
     return with_cards(
@@ -39,7 +40,7 @@ def write_side_by_side(document: Mapping[str, object], path: Path) -> None:
         write_whole(path, side_by_side_page(document))
 
 
-def write_difference(document: Mapping[str, Any], path: Path) -> None:
+def write_difference(document: JsonView, path: Path) -> None:
     """Writes the page of two runs. Raises WorldError if it cannot be written."""
     page = (
         templates()
@@ -57,7 +58,7 @@ def write_difference(document: Mapping[str, Any], path: Path) -> None:
         write_whole(path, page)
 
 
-def _group(name: str, columns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _group(name: str, columns: Sequence[JsonView]) -> Json:
     by_column = [
         {_plain(case["name"]): case for case in column["cases"] if case["name"].partition("/")[0] == name}
         for column in columns
@@ -92,7 +93,7 @@ def _cell(cases: Any) -> dict[str, int]:
     }
 
 
-def _differences(column: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _differences(column: JsonView) -> list[Json]:
     """The failed cases, those with one explanation together, what nothing explains first."""
     by_known: dict[str, list[Mapping[str, Any]]] = {}
     for failed in column["failed"]:

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -29,6 +28,7 @@ from harness.scenario.certificate import CERTIFICATE
 from harness.scenario.order import new_run_id
 from harness.system.clock import monotonic_us, utc_now
 from harness.system.errors import Exit, NothingRan, SutError, UsageError, WorldError, worst_code
+from harness.system.json_types import Json, JsonView
 from harness.system.whole_file import disk_errors_told, write_whole
 from harness.world.settings import WorldSettings
 from reports.certificate_write import write_certificate
@@ -229,7 +229,7 @@ def _judged(asked: Asked, folder: Path, *, own: bool) -> _Column:
 
 def _document(
     columns: Sequence[_Column], absent: Mapping[str, str], wanted: ConformRequest, folder: Path
-) -> dict[str, Any]:
+) -> Json:
     return {
         "judged_by": wanted.profile,
         "seed": wanted.seed,
@@ -252,7 +252,7 @@ def _document(
 # ----------------------------------------------------------------------------------------------------- printing
 
 
-def _lines(document: Mapping[str, Any]) -> Iterator[str]:
+def _lines(document: JsonView) -> Iterator[str]:
     for column in document["columns"]:
         yield from _of_column(column)
     for one in document["absent"]:
@@ -260,7 +260,7 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
     yield f"page     {document['page']}"
 
 
-def _of_column(column: Mapping[str, Any]) -> Iterator[str]:
+def _of_column(column: JsonView) -> Iterator[str]:
     counts = column["counts"]
     word = "PASS" if column["holds"] else "FAIL" if counts["fail"] or counts["not run"] else "NOTHING SHOWN"
     told = ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)

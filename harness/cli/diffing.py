@@ -30,6 +30,7 @@ from harness.sut.registry import REFERENCE, REFERENCE_EMITTER, SUTS, load_attrib
 from harness.sut.user_code import add_current_folder
 from harness.sut.variant import HONEST, Variant
 from harness.system.errors import HistoryError, NothingRan, SutError, UsageError
+from harness.system.json_types import Json
 from harness.testing.running import checked_sut, history_of, load, order_of, refuse_blind_judge, run_of
 
 Document = Mapping[str, Any]
@@ -233,7 +234,7 @@ def _of_mail(sides: Sequence[str], wanted: DiffRequest) -> Document:
                 message, fix="name one; without it only mailboxes and served systems are compared"
             )
 
-    def answers(program: Any) -> list[list[dict[str, Any]]]:
+    def answers(program: Any) -> list[list[Json]]:
         return [answers_of(mailbox, program) for mailbox in mailboxes]
 
     def differs(program: object) -> bool:

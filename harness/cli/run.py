@@ -31,6 +31,7 @@ from harness.cli.options import (
     runs_option,
     tag_option,
 )
+from harness.system.json_types import Json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -147,7 +148,7 @@ def _catalogue_with(tags: Sequence[str]) -> tuple[str, ...]:
     return ("all",)
 
 
-def given(asked: Mapping[str, object], otherwise: Mapping[str, object]) -> dict[str, Any]:
+def given(asked: Mapping[str, object], otherwise: Mapping[str, object]) -> Json:
     """`asked`, but options that the command line does not give are as `otherwise` has them."""
     typed = click.get_current_context().get_parameter_source
     return {
@@ -187,7 +188,7 @@ def _tell_ignored(scenario: Scenario, level: str) -> None:
         click.echo(f"floodmark: {scenario.scenario}: {sentence}", err=True)
 
 
-def _with_saved(scenario: Scenario, asked: Mapping[str, Any], *, fresh_seed: int) -> dict[str, Any]:
+def _with_saved(scenario: Scenario, asked: Mapping[str, Any], *, fresh_seed: int) -> Json:
     """The options for one scenario; for a saved find what its file says, beside what the command line gives."""
     options = dict(asked)
     if scenario.shows is not None:

@@ -38,6 +38,7 @@ from harness.levels import extras_missing, level_named
 from harness.scenario.order import AnyOrder, new_run_id
 from harness.scenario.outcome import left_out_line
 from harness.system.errors import Exit, NothingRan, UsageError, WorldError
+from harness.system.json_types import Json
 from harness.system.pool import Executors, kill_processes
 from reports.agreement import (
     refuse_other_document,
@@ -306,7 +307,7 @@ def _print_outcomes(finished: Finished, console: Console) -> None:
             console.print(f"first    {tally.first.again}", soft_wrap=True)
 
 
-def _as_json(tally: Tally) -> dict[str, Any]:
+def _as_json(tally: Tally) -> Json:
     return {
         "scenario": tally.scenario,
         "mutant": tally.mutant,

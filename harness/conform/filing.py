@@ -25,6 +25,7 @@ from harness.judge.checkers.second_opinion import second_opinion
 from harness.scenario.certificate import Agreement
 from harness.scenario.outcome import RunOutcome
 from harness.system.errors import FloodmarkError, HistoryError, WorldError
+from harness.system.json_types import Json
 from harness.system.pool import open_processes
 from harness.system.whole_file import whole_file, write_whole
 
@@ -109,7 +110,7 @@ def write_scenario(plan: object, target: Path) -> None:
     write_whole(target, json.dumps(plan, indent=2, ensure_ascii=True) + "\n")
 
 
-def verdict_document(outcome: RunOutcome, judged: TwiceJudged) -> dict[str, Any]:
+def verdict_document(outcome: RunOutcome, judged: TwiceJudged) -> Json:
     """All that is known of one run but its history: the verdict, the evidence of its faults, its threats."""
     overall = worst([outcome.judgement.outcome, Outcome(judged.judgement["verdict"])])
     return {
@@ -135,5 +136,5 @@ def verdict_document(outcome: RunOutcome, judged: TwiceJudged) -> dict[str, Any]
     }
 
 
-def _free(value: object) -> dict[str, Any]:
+def _free(value: object) -> Json:
     return dict(without_credentials(value))

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from harness.conform.cases_judged import (
     JUDGE,
@@ -51,6 +51,7 @@ from harness.scenario.certificate import (
     sealed_file,
 )
 from harness.system.errors import UsageError
+from harness.system.json_types import Json
 from harness.system.versions import VERSION
 
 
@@ -81,7 +82,7 @@ class OperatorJudged:
         counts = self.counts
         return bool(counts["pass"]) and not counts["fail"] and not counts["not run"]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Json:
         """The document of the terminal, the page and the certificate."""
         asked, random = self.asked, self.random
         groups: dict[str, Counter[str]] = {}
@@ -169,7 +170,7 @@ def judge_operator(
     return OperatorJudged(asked=asked, hello=hello, cases=cases, random=random)
 
 
-def _failed_json(case: ConformCase, argv: Sequence[str]) -> dict[str, Any]:
+def _failed_json(case: ConformCase, argv: Sequence[str]) -> Json:
     explained = EXPLANATIONS.get(case.known)
     return {
         "name": case.name,

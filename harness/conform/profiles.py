@@ -16,7 +16,7 @@ from functools import cache
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import harness
 from harness.faults.registry import FAULTS
@@ -26,6 +26,7 @@ from harness.sut.defects import DEFECTS
 from harness.sut.registry import SUTS, load_attribute
 from harness.sut.variant import Variant
 from harness.system.errors import SutError, UsageError
+from harness.system.json_types import Json
 
 if TYPE_CHECKING:
     from harness.levels.job.job_file import JobFile
@@ -98,7 +99,7 @@ def profile_named(name: str) -> CertificationProfile:
 
 
 @cache
-def _read() -> dict[str, Any]:
+def _read() -> Json:
     return tomllib.loads(_FILE.read_text(encoding="utf-8"))
 
 

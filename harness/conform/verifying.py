@@ -34,6 +34,7 @@ from harness.scenario.certificate import (
     sealed_file,
 )
 from harness.system.errors import FloodmarkError
+from harness.system.json_types import Json, JsonView
 from harness.system.versions import VERSION
 
 PROTOCOL: Final = "protocol"
@@ -60,7 +61,7 @@ class Verification:
     def holds(self) -> bool:
         return not self.problems and not self.unfinished
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Json:
         return {
             "holds": self.holds,
             "problems": list(self.problems),
@@ -220,7 +221,7 @@ def _of_verdict_file(run: CertifiedRun, judged: TwiceJudged, folder: Path) -> It
         yield f"{_named(run)}: verdict {run.judgement.file} is not the one that the certificate tells"
 
 
-def _core(judgement: Mapping[str, Any]) -> Sequence[Any]:
+def _core(judgement: JsonView) -> Sequence[Any]:
     """The part of a judgement that does not depend on how a version words it."""
     named = ("class", "s", "id", "j", "w", "c", "table", "events")
     found: list[Sequence[Any]] = []

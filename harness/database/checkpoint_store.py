@@ -19,6 +19,7 @@ from harness.database.store_files import Files
 from harness.database.transactions import Backoff
 from harness.system.choices import Choices
 from harness.system.clock import REAL_CLOCK, Clock, Deadline
+from harness.system.json_types import Json
 
 _VERSION = 1
 _RETRY_S = 20.0
@@ -85,9 +86,7 @@ class CheckpointStore:
         self._clock = clock
         self._choices = Choices(seed, f"waits of the store of subtask {subtask}")
 
-    def write(
-        self, checkpoint: int, *, attempt: int, position: int, elements: Sequence[dict[str, Any]]
-    ) -> str:
+    def write(self, checkpoint: int, *, attempt: int, position: int, elements: Sequence[Json]) -> str:
         """Store a part; returns the name of its file. Raises `StoreLost` if writes keep failing for 20 s."""
         body = msgspec.json.encode(_Body(checkpoint=checkpoint, position=position, elements=list(elements)))
         name = f"checkpoint-{checkpoint:06d}-attempt-{attempt:04d}"

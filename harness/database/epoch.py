@@ -12,6 +12,8 @@ from typing import Any, Protocol
 
 import msgspec
 
+from harness.system.json_types import Json
+
 INSERT_OUTPUT = "INSERT INTO output (subtask, id, j, v, epoch, token) VALUES (%s, %s, %s, %s, %s, %s)"
 INSERT_DEAD_LETTER = "INSERT INTO dead_letter (subtask, id, error, epoch, token) VALUES (%s, %s, %s, %s, %s)"
 
@@ -106,5 +108,5 @@ class OpenEpoch(Protocol):
 class Sink(OpenEpoch, Protocol):
     """A sink whose commit is the checkpoint."""
 
-    def commit(self, epoch: int, *, position: int, elements: Sequence[dict[str, Any]]) -> None:
+    def commit(self, epoch: int, *, position: int, elements: Sequence[Json]) -> None:
         """Make the open epoch's outputs visible, together with its snapshot. Raises `Fenced`, `SinkLost`."""

@@ -19,6 +19,7 @@ from harness.database.driver import Cursor
 from harness.database.endpoint import Endpoint, MySqlConnection, connect
 from harness.history.probe import ProbeOperation
 from harness.system.clock import Deadline, monotonic_us
+from harness.system.json_types import Json
 
 OF_PROBE: Final = "_probe"
 """What the database of the probe is called after the run's."""
@@ -68,7 +69,7 @@ class CommitProbe:
             over.wait(_BETWEEN_TRIES_S)
         self.close()
 
-    def _append(self, cursor: Cursor, value: int) -> dict[str, Any]:
+    def _append(self, cursor: Cursor, value: int) -> Json:
         cursor.execute("SELECT @@server_id")
         server = int(cursor.fetchone()[0])
         cursor.connection.rollback()
@@ -76,7 +77,7 @@ class CommitProbe:
         cursor.connection.commit()
         return {"server": server}
 
-    def _read(self, cursor: Cursor) -> dict[str, Any]:
+    def _read(self, cursor: Cursor) -> Json:
         cursor.execute("SELECT @@server_id")
         server = cursor.fetchone()[0]
         cursor.execute(_ISOLATION)
@@ -86,9 +87,7 @@ class CommitProbe:
         cursor.connection.rollback()
         return {"server": int(server), "isolation": str(isolation), "seen": seen}
 
-    def _done(
-        self, do: Literal["append", "read"], act: Callable[[Cursor], dict[str, Any]], **told: Any
-    ) -> bool:
+    def _done(self, do: Literal["append", "read"], act: Callable[[Cursor], Json], **told: Any) -> bool:
         began = monotonic_us()
         outcome: Literal["ok", "fail", "unknown"] = "ok"
         try:

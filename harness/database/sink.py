@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 from harness.database.driver import Cursor, Driver
 from harness.database.epoch import (
@@ -33,6 +33,7 @@ from harness.database.epoch import (
 )
 from harness.database.transactions import STATEMENT_S, Transactions
 from harness.system.clock import REAL_CLOCK, Clock
+from harness.system.json_types import Json
 
 _T = TypeVar("_T")
 
@@ -198,7 +199,7 @@ class EpochSink(SubtaskWriter):
         cursor.connection.commit()
         return Takeover(number=token, origin_ms=origin_ms, saved=saved or None)
 
-    def commit(self, epoch: int, *, position: int, elements: Sequence[dict[str, Any]]) -> None:
+    def commit(self, epoch: int, *, position: int, elements: Sequence[Json]) -> None:
         """Fence check, outputs, snapshot and epoch row in one transaction.
 
         If the outcome of a COMMIT is unknown, the retry reads the epoch row while it holds the fence's lock, which it
@@ -210,7 +211,7 @@ class EpochSink(SubtaskWriter):
         )
         self.forget_rows()
 
-    def write(self, cursor: Cursor, epoch: int, position: int, elements: Sequence[dict[str, Any]]) -> None:
+    def write(self, cursor: Cursor, epoch: int, position: int, elements: Sequence[Json]) -> None:
         """The whole transaction, fence check to COMMIT."""
         self.check_fence(cursor)
         if self.has_epoch(cursor, epoch):  # an earlier COMMIT took effect, and its answer was lost
@@ -274,6 +275,6 @@ class FailoverSink(EpochSink):
         if holder != self.token:
             self._raise_fenced(cursor, holder)
 
-    def commit(self, epoch: int, *, position: int, elements: Sequence[dict[str, Any]]) -> None:
+    def commit(self, epoch: int, *, position: int, elements: Sequence[Json]) -> None:
         super().commit(epoch, position=position, elements=elements)
         self._last = epoch

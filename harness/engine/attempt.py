@@ -51,6 +51,7 @@ from harness.sut.user_lookup import failure_of_lookup, failure_of_task
 from harness.sut.variant import HONEST, Variant, operator_builder
 from harness.system.clock import Clock
 from harness.system.errors import SutError
+from harness.system.json_types import Json
 from harness.system.process_identity import ProcessIdentity
 from reference_impl.errors import OperatorError, StreamElementFailed
 from reference_impl.mailbox.availability import AVAILABLE, Availability
@@ -478,7 +479,7 @@ def _downstream(settings: Operator, loop: asyncio.AbstractEventLoop) -> ShutDown
     return None if down is None else ShutDownstream(loop, takes=down.takes, shut_ms=down.shut)
 
 
-def _settings(scenario: Scenario) -> dict[str, Any]:
+def _settings(scenario: Scenario) -> Json:
     """The operator's settings; options that not every operator supports are passed only if the scenario uses them."""
     operator = scenario.operator
     return {

@@ -17,6 +17,7 @@ import msgspec
 
 from harness.sut.calm_twin import CALL_S, CalmTwin, Questions
 from harness.system.child import PYTHON, Child, end_with_parent, pipe_to_parent
+from harness.system.json_types import JsonView
 
 _SILENT_S: Final = 2 * CALL_S + 20.0
 """How long it may say nothing: a call, its end, and the start of Python on a busy machine."""
@@ -29,7 +30,7 @@ class CalmProcess:
     def __init__(self, child: Child) -> None:
         self._child = child
 
-    def ask(self, questions: Questions) -> Iterator[Mapping[str, Any]]:
+    def ask(self, questions: Questions) -> Iterator[JsonView]:
         """The lines of the twin; the last one is `end`, or `gone` if the process ended or was stopped before."""
         self._child.send(msgspec.json.encode(questions) + b"\n")
         for line in self._child.lines(silent_s=_SILENT_S):

@@ -47,6 +47,7 @@ from harness.scenario.model import Scenario, Workload
 from harness.scenario.outcome import WorldDescription
 from harness.scenario.workloads.lookups import LookupSource
 from harness.system.errors import HarnessError
+from harness.system.json_types import JsonView
 from harness.world.world import DATABASE, World
 
 Carry = Callable[[Canary], RunRecord]
@@ -192,7 +193,7 @@ class _Place:
             case _:
                 self._harness.write(event)
 
-    def store(self, table: str, row: Mapping[str, Any]) -> None:
+    def store(self, table: str, row: JsonView) -> None:
         text = row["error"] if "error" in row else msgspec.json.encode(row["v"]).decode()
         stored = StoredRow(
             seq=row["seq"], subtask=row.get("s", 0), id=row["id"], token=row["token"], epoch=row.get("c", 1),

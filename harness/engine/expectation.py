@@ -46,6 +46,7 @@ from harness.sut.user_lookup import OF_KEY, observing
 from harness.system.choices import Choices
 from harness.system.clock import monotonic_us
 from harness.system.errors import SutError
+from harness.system.json_types import JsonView
 
 Versions = Sequence[Sequence[Mapping[str, Any]]]
 """The rows of one key, by version."""
@@ -287,7 +288,7 @@ class _Report:
     calls: int = 0
 
     @classmethod
-    def of(cls, lines: Iterable[Mapping[str, Any]]) -> _Report:
+    def of(cls, lines: Iterable[JsonView]) -> _Report:
         """Raises SutError if the function breaks a rule."""
         report = cls()
         for line in lines:

@@ -6,7 +6,7 @@ error; an unfinished run is marked as such.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -55,6 +55,7 @@ from harness.sut.defects import variant_of
 from harness.sut.registry import SUTS
 from harness.system.clock import monotonic_us
 from harness.system.errors import SutError, WorldError
+from harness.system.json_types import JsonView
 from harness.system.process_identity import ProcessIdentity
 from harness.world.world import DATABASE, World
 
@@ -159,7 +160,7 @@ def _prepare(order: Order, root: Endpoint, rows: list[list[Any]]) -> None:
     )
 
 
-def _extras(lines: Sequence[Line]) -> Mapping[str, Any]:
+def _extras(lines: Sequence[Line]) -> JsonView:
     """Where each attempt ran, if that was on a cluster; times are on the history's clock."""
     placed = [
         {name: getattr(line, name) for name in ("s", "a", "host", "executor", "driver")}
@@ -213,7 +214,7 @@ def _expected(
         else nullcontext(lookups)
     ) as calm:
 
-        def ask(questions: Questions) -> Iterator[Mapping[str, Any]]:
+        def ask(questions: Questions) -> Iterator[JsonView]:
             assert twin is not None, "a twin that is asked was started"
             site.observer.phase("twin", f"{order.sut} is called without faults, one call at a time")
             return twin.ask(msgspec.structs.replace(questions, lookups=world.app.at(world.direct, calm)))

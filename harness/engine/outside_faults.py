@@ -33,6 +33,7 @@ from harness.history.notes import (
 )
 from harness.scenario.moments import Moments
 from harness.system.errors import FloodmarkError, HarnessError, WorldError
+from harness.system.json_types import JsonView
 
 _LOOK_S = 0.1
 """Interval between two reads of the proxy's log while a fault is active."""
@@ -338,6 +339,6 @@ class OutsideFaults:
         self._schedule.close()
 
 
-def in_words(evidence: Mapping[str, Any]) -> str:
+def in_words(evidence: JsonView) -> str:
     """Evidence for a line of the terminal."""
     return ", ".join(f"{name} {value}" for name, value in evidence.items())

@@ -25,6 +25,7 @@ from harness.sut.rescaling import OldSubtask, first_number
 from harness.sut.variant import Variant
 from harness.system.clock import REAL_CLOCK, Clock, Deadline
 from harness.system.errors import WorldError
+from harness.system.json_types import Json
 
 _STATEMENT_S = 5.0
 _SETTLE_S = 20.0
@@ -107,7 +108,7 @@ class Rescaler:
             found.append(OldSubtask(number=number, position=position, elements=elements))
         return found, stopped_at
 
-    def _part(self, cursor: Cursor, subtask: int) -> tuple[int, int, list[dict[str, Any]]]:
+    def _part(self, cursor: Cursor, subtask: int) -> tuple[int, int, list[Json]]:
         """The subtask's part of its newest complete checkpoint."""
         if self._scenario.sink == "atomic":
             cursor.execute(

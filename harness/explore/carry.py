@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from pydantic import ValidationError
 
@@ -21,6 +21,7 @@ from harness.faults.parts.values import duration_text
 from harness.faults.registry import FAULTS
 from harness.history.event import AttemptEvent, Call, Event, Kill, Res
 from harness.scenario.model import Scenario
+from harness.system.json_types import Json
 
 _SEEDS: Final = 5
 """How many seeds are tried for each form, since the schedule of the machine was not recorded."""
@@ -163,7 +164,7 @@ def _kills(fault: str, events: Sequence[Event]) -> Iterator[Data]:
             yield {"id": f"{fault}-{number}", "do": "kill_worker", "subtask": event.s, "when": when}
 
 
-def calls_of(events: Sequence[Event]) -> Iterator[dict[str, Any]]:
+def calls_of(events: Sequence[Event]) -> Iterator[Json]:
     """The recorded calls: how long each took, and whether it failed without a fault that would fail it again."""
     made = Counter[int | str]()
     begun: dict[tuple[int, int, int | str, int], tuple[int, int]] = {}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from enum import StrEnum
@@ -20,8 +20,8 @@ from typing import Any, Final
 
 from harness.history.values import brief
 from harness.history.verdict import Judgement
+from harness.system.json_types import Json
 
-Json = Mapping[str, Any]
 _FREE: Final = frozenset({"n", "t", "mail", "nonce"})
 """Fields that are no difference of two events."""
 _FREE_OF_THE_MACHINE: Final = _FREE | {"seq", "evidence", "elements", "pos", "c"}
@@ -75,7 +75,7 @@ class Parting:
         """`snap moved`."""
         return f"{self.event} {self.kind}"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Json:
         rows = [{"left": left, "right": right, "same": same} for left, right, same in self.rows]
         return {
             "name": self.name,

@@ -15,6 +15,7 @@ from harness.faults.parts.values import duration_text
 from harness.faults.registry import FAULTS
 from harness.scenario.model import Scenario
 from harness.system.choices import Draw
+from harness.system.json_types import Json
 
 _CALM: Final = 30
 _KEYED: Final = 120
@@ -60,7 +61,7 @@ def scenario_by(
     *,
     name: str,
     about: str,
-    adapt: Callable[[dict[str, Any]], None] = lambda drawn: None,
+    adapt: Callable[[Json], None] = lambda drawn: None,
 ) -> Scenario:
     """The scenario that the streams of `draw_for` (by purpose) make; `adapt` may change its fields before the rules.
 
@@ -95,7 +96,7 @@ def scenario_by(
     )
 
 
-def _with_something_left(faults: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _with_something_left(faults: list[Json]) -> Iterator[Json]:
     """Without a second kill at the moment of another one, which would find nothing to act on."""
     moments: list[Any] = []
     for fault in faults:
@@ -105,7 +106,7 @@ def _with_something_left(faults: list[dict[str, Any]]) -> Iterator[dict[str, Any
         moments.append(moment)
 
 
-def _let_be_rare(drawn: dict[str, Any], draw: Draw) -> None:
+def _let_be_rare(drawn: Json, draw: Draw) -> None:
     """Odd rows, rescales, and faults that last long or need more than one to show something."""
     if draw.chance(_ODD):
         drawn["workload"]["rows_like"] = "odd"
@@ -121,7 +122,7 @@ def _let_be_rare(drawn: dict[str, Any], draw: Draw) -> None:
         drawn["budget"] = "5m"
 
 
-def _rescale(drawn: dict[str, Any], draw: Draw) -> None:
+def _rescale(drawn: Json, draw: Draw) -> None:
     """One or two restarts with another number of subtasks; what they do not allow is left out."""
     workload, task = drawn["workload"], drawn.get("task")
     if "checkpoint_every" not in workload or (task is not None and drawn["sink"] == "idempotent"):
@@ -140,7 +141,7 @@ def _rescale(drawn: dict[str, Any], draw: Draw) -> None:
     drawn["rescale"] = steps
 
 
-def _choose_keys(drawn: dict[str, Any], draw: Draw) -> None:
+def _choose_keys(drawn: Json, draw: Draw) -> None:
     """Other keys than small numbers, more records of one key, larger rows; a `task` and `hot_key` need numbers."""
     workload = drawn["workload"]
     needs_numbers = "task" in drawn or any(fault["do"] == "hot_key" for fault in drawn["faults"])
@@ -153,7 +154,7 @@ def _choose_keys(drawn: dict[str, Any], draw: Draw) -> None:
         workload["row_bytes"] = draw.one_of(1, 1_000, 70_000)
 
 
-def _change_rows(drawn: dict[str, Any], draw: Draw) -> None:
+def _change_rows(drawn: Json, draw: Draw) -> None:
     """A fault that changes the rows of some keys, where a record may yield other results after a restart."""
     workload, faults = drawn["workload"], drawn["faults"]
     if drawn["sink"] == "idempotent" or not draw.chance(_CHANGING):
@@ -175,7 +176,7 @@ def _change_rows(drawn: dict[str, Any], draw: Draw) -> None:
     faults.append(change)
 
 
-def _put_in_front(drawn: dict[str, Any], draw: Draw) -> None:
+def _put_in_front(drawn: Json, draw: Draw) -> None:
     """An operator in front of the lookups, or barriers that may overtake, where either can be."""
     operator, task = drawn["operator"], drawn.get("task")
     by_place = "checkpoint_every" in drawn["workload"]
@@ -189,7 +190,7 @@ def _put_in_front(drawn: dict[str, Any], draw: Draw) -> None:
         task["alignment_timeout"] = duration_text(draw.one_of(0, 0, 5, 40))
 
 
-def _let_show_idleness(drawn: dict[str, Any], draw: Draw) -> None:
+def _let_show_idleness(drawn: Json, draw: Draw) -> None:
     """Inputs that wake up behind, where they are idle for long enough; a task behind that shows when all are idle."""
     task = drawn.get("task", {})
     if task.get("idle", 0) >= LEAST_IDLE and draw.chance(_CATCHING_UP):
@@ -201,7 +202,7 @@ def _let_show_idleness(drawn: dict[str, Any], draw: Draw) -> None:
         task["joined"] = duration_text(draw.one_of(20, 50, 100, 300))
 
 
-def _calm(draw: Draw) -> dict[str, Any]:
+def _calm(draw: Draw) -> Json:
     """No faults, slow calls, checkpoints by time: checkpoints must keep completing (V18)."""
     operator = {
         "mode": draw.one_of("ordered", "unordered"),
@@ -217,7 +218,7 @@ def _calm(draw: Draw) -> dict[str, Any]:
     return {"operator": operator, "workload": workload, "sink": "atomic", "faults": [], "budget": "5m"}
 
 
-def _disturbed(draw: Draw) -> dict[str, Any]:
+def _disturbed(draw: Draw) -> Json:
     is_keyed = draw.chance(_KEYED)
     sink = draw.one_of(*(["atomic"] * 3), *(["two-phase"] * 3), *(["idempotent"] * 2))
     operator, workload = _operator(draw, is_keyed=is_keyed, sink=sink), _workload(draw, is_keyed=is_keyed)
@@ -256,7 +257,7 @@ def _disturbed(draw: Draw) -> dict[str, Any]:
     return drawn
 
 
-def _operator(draw: Draw, *, is_keyed: bool, sink: str) -> dict[str, Any]:
+def _operator(draw: Draw, *, is_keyed: bool, sink: str) -> Json:
     operator: dict[str, Any] = {
         "mode": draw.one_of("ordered", "unordered"),
         "capacity": draw.one_of(1, 2, 2, 3, 4, 5, 8),
@@ -287,7 +288,7 @@ def _operator(draw: Draw, *, is_keyed: bool, sink: str) -> dict[str, Any]:
     return operator
 
 
-def _plan_failures(operator: dict[str, Any], workload: dict[str, Any], draw: Draw) -> None:
+def _plan_failures(operator: Json, workload: Json, draw: Draw) -> None:
     """Lets calls of some records fail, and sometimes a backoff grow, where the task goes on after it.
 
     A task that fails for good would fail at the same record after each restart: where the last try fails it, at most
@@ -305,7 +306,7 @@ def _plan_failures(operator: dict[str, Any], workload: dict[str, Any], draw: Dra
             operator["retry_delay_max"] = duration_text(_QUICK_MS)
 
 
-def _workload(draw: Draw, *, is_keyed: bool) -> dict[str, Any]:
+def _workload(draw: Draw, *, is_keyed: bool) -> Json:
     workload: dict[str, Any] = {
         "records": draw.between(5, draw.one_of(12, 12, 30)),
         "subtasks": draw.one_of(1, 1, 2, 2, 3),

@@ -51,6 +51,7 @@ from harness.history.event import (
     Wm,
 )
 from harness.history.header import Header
+from harness.system.json_types import JsonView
 
 Feature = tuple[str, ...]
 """A pair `(what happened, its phase)` or `(what happened, a word of the state)`; of a crash also all three."""
@@ -198,7 +199,7 @@ class _Moment:
     """The fault that ends."""
 
 
-def _effective(events: Sequence[Event]) -> dict[int, Mapping[str, Any]]:
+def _effective(events: Sequence[Event]) -> dict[int, JsonView]:
     """The index of each begin of a fault whose end has evidence, with that evidence."""
     begun: dict[str, list[int]] = {}
     found: dict[int, Mapping[str, Any]] = {}

@@ -23,6 +23,7 @@ from harness.scenario.model import Scenario
 from harness.scenario.order import REFERENCE, Order
 from harness.scenario.outcome import RunOutcome
 from harness.system.errors import UsageError
+from harness.system.json_types import Json
 from harness.system.whole_file import disk_errors_told, write_whole
 
 FOLDER: Final = Path("found")
@@ -178,7 +179,7 @@ def options_of_find(
     expected: str | None = None,
     seed: int | None = None,
     changes: Iterable[str] = (),
-) -> tuple[dict[str, Any], str]:
+) -> tuple[Json, str]:
     """`sut`, `mutant`, `expected` and `seed` of a run of a saved find; and how they differ from its file, or "".
 
     Give what the command line or the call says itself: the environment and a project file do not count for a find.

@@ -20,9 +20,10 @@ from harness.faults.parts.triggers import At, Between
 from harness.faults.parts.values import duration_ms, duration_text, is_duration
 from harness.history.event import Call, Done, Event, FaultEvent, In
 from harness.system.choices import Draw
+from harness.system.json_types import Json
 
 
-def by_event(fault: Fault, events: Sequence[Event]) -> Iterator[dict[str, Any]]:
+def by_event(fault: Fault, events: Sequence[Event]) -> Iterator[Json]:
     """Triggers in place of the time of `fault`, the likeliest first; none if it begins by an event, or never began."""
     began = next(
         (

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from harness.faults.model.fault import LinkFault
 from harness.faults.real.evidence import Evidence, Seen, loss_evidence
 from harness.faults.real.fault_site import Site
 from harness.faults.simulated.acts import cut_losses
 from harness.system.clock import Deadline, wait_until
+from harness.system.json_types import Json
 
 if TYPE_CHECKING:
     from harness.database.simulated.link import Flight, LinkAct, SimulatedLink
@@ -106,5 +107,5 @@ class SimulatedCut:
     def ends(self, link: SimulatedLink) -> None:
         """There is nothing to undo."""
 
-    def evidence(self) -> dict[str, Any]:
+    def evidence(self) -> Json:
         return cut_losses(self._cut)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Lasts
@@ -17,6 +17,7 @@ from harness.faults.real.fault_site import Site
 from harness.faults.simulated.acts import Act, OnLinks, SimulatedRun
 from harness.history.follower import TimedCall
 from harness.system.clock import monotonic_us
+from harness.system.json_types import Json
 
 if TYPE_CHECKING:
     from harness.database.simulated.link import Flight, SimulatedLink
@@ -110,6 +111,6 @@ class _Paused:
             if flight.held and flight.works and link.draw.bits(1):
                 link.serve_late(flight)
 
-    def evidence(self) -> dict[str, Any]:
+    def evidence(self) -> Json:
         held = len(self._held)
         return {"requests_held": held, "lost_patience": self._given_up} if held else {}

@@ -7,7 +7,7 @@ their connection, or were still waiting. Healing resets the affected connections
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from harness.faults.model.fault import Directed, LinkFault
 from harness.faults.model.fields import Direction, Lasts
@@ -15,6 +15,7 @@ from harness.faults.real.evidence import NOTICE_US, Evidence, Seen
 from harness.faults.real.fault_site import Site
 from harness.faults.simulated.acts import meet_all, meet_unarrived
 from harness.faults.simulated.link_acts import Swallowing, moved_bytes
+from harness.system.json_types import Json
 
 if TYPE_CHECKING:
     from harness.database.simulated.link import Flight, LinkAct, SimulatedLink
@@ -86,7 +87,7 @@ class SimulatedHalfOpen:
         """The affected connections are reset, because bytes are missing from their streams."""
         self._hole.ends(link)
 
-    def evidence(self) -> dict[str, Any]:
+    def evidence(self) -> Json:
         found = self._hole.evidence()
         if not found:
             return {}

@@ -6,7 +6,7 @@ Evidence: the proxy held replies, and calls were still waiting when it healed, h
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from harness.faults.model.fault import MessageFault
 from harness.faults.model.fields import Lasts, Packet
@@ -14,6 +14,7 @@ from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
 from harness.faults.simulated.acts import meet_all
 from harness.faults.simulated.link_acts import Picks
+from harness.system.json_types import Json
 
 if TYPE_CHECKING:
     from harness.database.simulated.link import Flight, LinkAct, SimulatedLink
@@ -92,5 +93,5 @@ class SimulatedHold:
                 self._held_ms += max(0, link.hub.now_ms - self._since_ms[flight])
                 link.goes_on(flight, left_ms if flight.held else (0, 0))
 
-    def evidence(self) -> dict[str, Any]:
+    def evidence(self) -> Json:
         return {"replies_held": len(self._held), "held_ms": self._held_ms} if self._held else {}

@@ -7,7 +7,7 @@ than before.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec.structs import replace
 
@@ -17,6 +17,7 @@ from harness.faults.real.evidence import RecordedFault
 from harness.faults.simulated.acts import Shaped
 from harness.history.event import In, Wm
 from harness.system.choices import Draw
+from harness.system.json_types import Json
 
 HOT_KEY = 0
 """The key that a skewed source asks for most often."""
@@ -92,5 +93,5 @@ class _Heated(Shaped):
             self.begun = True
             self.touched[key] = None
 
-    def evidence(self) -> dict[str, Any]:
+    def evidence(self) -> Json:
         return {"records": len(self.touched)} if self.touched else {}

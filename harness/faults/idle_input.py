@@ -7,13 +7,14 @@ is behind its rate has a backlog to send during the pause.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from harness.faults.model.fields import Lasts, Subtask
 from harness.faults.model.workload import ShapedSource, ShapingFault
 from harness.faults.real.evidence import RecordedFault
 from harness.faults.simulated.acts import Shaped
 from harness.history.event import In, Wm
+from harness.system.json_types import Json
 
 _SHARE = 0.5
 """The part of the pause that must be found; earlier records may have been late."""
@@ -69,5 +70,5 @@ class _Silence(Shaped):
         elif taken.pos == place.start:
             self.begun = True
 
-    def evidence(self) -> dict[str, Any]:
+    def evidence(self) -> Json:
         return {"silent_ms": self._silent_ms} if self._silent_ms else {}

@@ -7,13 +7,14 @@ exactly that many bytes.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from harness.faults.model.fault import Directed, LinkFault
 from harness.faults.model.fields import Lasts, Size
 from harness.faults.real.evidence import Evidence, Seen, loss_evidence
 from harness.faults.real.fault_site import Site
 from harness.faults.simulated.acts import cut_losses, meet_all, meet_requests
+from harness.system.json_types import Json
 
 if TYPE_CHECKING:
     from harness.database.simulated.link import Flight, LinkAct, SimulatedConnection, SimulatedLink
@@ -78,5 +79,5 @@ class SimulatedLimit:
     def ends(self, link: SimulatedLink) -> None:
         """There is nothing to undo."""
 
-    def evidence(self) -> dict[str, Any]:
+    def evidence(self) -> Json:
         return cut_losses(self._cut)

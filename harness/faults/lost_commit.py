@@ -7,7 +7,7 @@ In both cases the connection is reset, so the client cannot tell them apart. Evi
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from harness.faults.model.fault import PacketFault
 from harness.faults.model.fields import UntilEffective
@@ -15,6 +15,7 @@ from harness.faults.real.evidence import NOTICE_US, Evidence, Seen, loss_evidenc
 from harness.faults.real.fault_site import Site
 from harness.faults.simulated.acts import cut_losses, meet_all, meet_requests
 from harness.faults.simulated.link_acts import Picks
+from harness.system.json_types import Json
 
 if TYPE_CHECKING:
     from harness.database.simulated.link import Flight, LinkAct, SimulatedLink
@@ -90,7 +91,7 @@ class SimulatedLoss:
     def ends(self, link: SimulatedLink) -> None:
         """Later COMMITs pass."""
 
-    def evidence(self) -> dict[str, Any]:
+    def evidence(self) -> Json:
         return {"commits_lost": self._lost, **cut_losses(self._lost)} if self._lost else {}
 
 
@@ -114,7 +115,7 @@ class SimulatedLostReply:
     def ends(self, link: SimulatedLink) -> None:
         """Later replies pass."""
 
-    def evidence(self) -> dict[str, Any]:
+    def evidence(self) -> Json:
         """Counts only replies of transactions that took effect."""
         committed = sum(flight.succeeded for flight in self._swallowed)
         if not committed:

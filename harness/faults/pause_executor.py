@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Any, Literal
+from typing import Literal
 
 import psutil
 
@@ -28,6 +28,7 @@ from harness.faults.real.job_kill import (
 )
 from harness.faults.real.sites import LiveExecutor
 from harness.system.clock import Deadline, wait_until
+from harness.system.json_types import JsonView
 from harness.system.process_identity import ProcessIdentity, end_process, is_alive
 
 _CPU_MS_MAX = 20
@@ -127,7 +128,7 @@ def _end(site: Site, who: ProcessIdentity) -> None:
     end_process(who)
 
 
-def _of_zombie(evidence: Evidence, facts: Mapping[str, Mapping[str, Any]], seen: Seen) -> Evidence:
+def _of_zombie(evidence: Evidence, facts: Mapping[str, JsonView], seen: Seen) -> Evidence:
     """What its attempts did after they had been replaced; nothing: the evidence is not enough."""
     if not seen.events:
         return evidence

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from harness.database.simulated.replies import REFUSED
 from harness.faults.model.fault import LinkFault
@@ -15,6 +15,7 @@ from harness.faults.model.fields import Lasts
 from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
 from harness.faults.simulated.acts import losses
+from harness.system.json_types import Json
 
 if TYPE_CHECKING:
     from harness.database.simulated.link import Flight, LinkAct, SimulatedLink
@@ -61,5 +62,5 @@ class SimulatedRefusal:
     def ends(self, link: SimulatedLink) -> None:
         """There is nothing to undo."""
 
-    def evidence(self) -> dict[str, Any]:
+    def evidence(self) -> Json:
         return losses(self._codes)

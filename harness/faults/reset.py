@@ -8,7 +8,7 @@ keeps a log, it ended some.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from harness.database.simulated.replies import LOST_CONNECTION
 from harness.faults.model.fault import LinkFault
@@ -16,6 +16,7 @@ from harness.faults.model.fields import Lasts
 from harness.faults.real.evidence import Evidence, Seen, loss_evidence
 from harness.faults.real.fault_site import Site
 from harness.faults.simulated.acts import cut_losses, meet_all
+from harness.system.json_types import Json
 
 if TYPE_CHECKING:
     from harness.database.simulated.link import Flight, LinkAct, SimulatedConnection, SimulatedLink
@@ -72,5 +73,5 @@ class SimulatedReset:
     def ends(self, link: SimulatedLink) -> None:
         """Messages already marked still end their connections."""
 
-    def evidence(self) -> dict[str, Any]:
+    def evidence(self) -> Json:
         return cut_losses(len(self._doomed))

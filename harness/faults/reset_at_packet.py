@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from harness.faults.model.fault import Directed, MessageFault
 from harness.faults.model.fields import Packet, Size, UntilEffective
@@ -15,6 +15,7 @@ from harness.faults.real.evidence import NOTICE_US, Evidence, Seen, loss_evidenc
 from harness.faults.real.fault_site import Site
 from harness.faults.simulated.acts import cut_losses, meet_all
 from harness.faults.simulated.link_acts import Picks
+from harness.system.json_types import Json
 
 if TYPE_CHECKING:
     from harness.database.simulated.link import Flight, LinkAct, SimulatedLink
@@ -88,7 +89,7 @@ class SimulatedResetAtPacket:
     def ends(self, link: SimulatedLink) -> None:
         """There is nothing to undo."""
 
-    def evidence(self) -> dict[str, Any]:
+    def evidence(self) -> Json:
         if not self._cut:
             return {}
         passed = Counter(self._cut.values())

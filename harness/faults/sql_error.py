@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from harness.faults.model.fault import MessageFault
 from harness.faults.model.fields import Code, UntilEffective
@@ -16,6 +16,7 @@ from harness.faults.real.evidence import NOTICE_US, Evidence, Seen
 from harness.faults.real.fault_site import Site
 from harness.faults.simulated.acts import meet_requests
 from harness.faults.simulated.link_acts import Picks, command_of
+from harness.system.json_types import Json
 
 if TYPE_CHECKING:
     from harness.database.simulated.link import Flight, LinkAct, SimulatedLink
@@ -86,7 +87,7 @@ class SimulatedSqlError:
     def ends(self, link: SimulatedLink) -> None:
         """There is nothing to undo."""
 
-    def evidence(self) -> dict[str, Any]:
+    def evidence(self) -> Json:
         if not self._answered:
             return {}
         return {

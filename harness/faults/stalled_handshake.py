@@ -6,13 +6,14 @@ Evidence: the proxy held greetings, and clients gave up, were still waiting, or 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from harness.faults.model.fault import LinkFault
 from harness.faults.model.fields import Lasts
 from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Messages, Site, packets_on
 from harness.faults.simulated.acts import meet_requests
+from harness.system.json_types import Json
 
 if TYPE_CHECKING:
     from harness.database.simulated.link import Flight, LinkAct, SimulatedLink
@@ -79,6 +80,6 @@ class SimulatedStalledHandshake:
             self._greeted_late += not flight.over
             link.goes_on(flight, left_ms)
 
-    def evidence(self) -> dict[str, Any]:
+    def evidence(self) -> Json:
         stalled = len(self._waiting)
         return {"handshakes_stalled": stalled, "greeted_late": self._greeted_late} if stalled else {}

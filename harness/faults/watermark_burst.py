@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import takewhile
-from typing import Any, Literal
+from typing import Literal
 
 from harness.faults.model.fields import Count, Subtask
 from harness.faults.model.workload import ShapedSource, ShapingFault
 from harness.faults.real.evidence import RecordedFault
 from harness.faults.simulated.acts import Shaped
 from harness.history.event import In, Wm
+from harness.system.json_types import Json
 
 
 class WatermarkBurst(ShapingFault):
@@ -67,5 +68,5 @@ class _Burst(Shaped):
             self.touched[key] = None
             self.over = taken.pos == place.stop - 1 and self._of_one
 
-    def evidence(self) -> dict[str, Any]:
+    def evidence(self) -> Json:
         return {"watermarks": len(self.touched)} if self.touched else {}

@@ -27,6 +27,7 @@ from harness.history.header import Header
 from harness.history.strict_json import Loose, strictly
 from harness.history.text import CutOff, Line, OnRead, event_json, header_line, json_text, line_of, parts_of
 from harness.system.errors import UsageError
+from harness.system.json_types import Json
 
 HEADER_KEY = b"floodmark.history"
 """The key of the header in the schema's metadata."""
@@ -122,7 +123,7 @@ def _opened_columns(path: Path, schema: pa.Schema) -> Iterator[_Table]:
             yield table
 
 
-def _cells(event: Event) -> dict[str, Any]:
+def _cells(event: Event) -> Json:
     cells: dict[str, Any] = {}
     for name, value in event_json(event).items():
         if name in JSON_COLUMNS:
@@ -142,7 +143,7 @@ def _cells(event: Event) -> dict[str, Any]:
     return cells
 
 
-def _as_line(event: Event) -> dict[str, Any]:
+def _as_line(event: Event) -> Json:
     return {"line": line_of(event).decode().strip()}
 
 
@@ -459,7 +460,7 @@ def _line_of_row(row: Mapping[str, object]) -> Line:
         return Line(json.dumps(cells).encode(), odd=str(odd))
 
 
-def _text(cells: dict[str, Any]) -> str:
+def _text(cells: Json) -> str:
     """The text form; raises ValueError with the reason if there is none."""
     if "line" in cells:
         if len(cells) > 1:

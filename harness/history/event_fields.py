@@ -12,11 +12,12 @@ import json
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 from harness.history.event import AttemptEvent, Event
 from harness.history.fields import Kinds, LineFields
 from harness.history.header import VERSION, Header, header_schema
+from harness.system.json_types import Json
 
 Claims = frozenset[str]
 """The claims of a header that decide which fields of its events are read."""
@@ -49,7 +50,7 @@ def well_formed(given: Mapping[str, object], claims: Claims) -> LineFields:
 SCHEMA_FILE = Path(__file__).resolve().parents[1] / "schemas" / f"history.v{VERSION}.json"
 
 
-def history_schema() -> dict[str, Any]:
+def history_schema() -> Json:
     """The schema of any line, with definitions for the header and each kind of event."""
     title = f"A line of a Floodmark history, version {VERSION}"
     return kinds_of(ALL_CLAIMS).schema(title, header_schema())

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 from msgspec import Meta, Struct, UnsetType, structs
 
 from harness.history.values import shown
+from harness.system.json_types import Json, JsonView
 
 Test = Callable[[Any], bool]
 """A test of a value, or of a whole event."""
@@ -254,9 +255,7 @@ class Kinds:
             given = {fields[name].attribute: value for name, value in good.items()}
         return LineFields(kind=kind, good=good, event=self.make[kind](**given))
 
-    def schema(
-        self, title: str, header: Mapping[str, object], **further: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    def schema(self, title: str, header: Mapping[str, object], **further: JsonView) -> Json:
         """The schema of any line; `further`: keys to add to the schemas of kinds."""
         events = {k: _event_schema(k, row) for k, row in self.fields.items() if k not in self.ended}
         for kind in self.ended:
@@ -277,7 +276,7 @@ class Kinds:
 
 def check_fields(
     given: Mapping[str, object], wanted: Mapping[str, Field], place: str
-) -> tuple[dict[str, Any], list[str]]:
+) -> tuple[Json, list[str]]:
     """The well-typed fields of an object, and the complaints about the others."""
     good: dict[str, Any] = {}
     complaints: list[str] = []
@@ -293,7 +292,7 @@ def check_fields(
     return good, complaints
 
 
-def _event_schema(kind: str, fields: Mapping[str, Field], **fixed: str) -> dict[str, Any]:
+def _event_schema(kind: str, fields: Mapping[str, Field], **fixed: str) -> Json:
     """The schema of one kind of event; unknown fields are allowed."""
     constants = {name: {"const": value} for name, value in {"k": kind, **fixed}.items()}
     required = ["k", *(name for name, field in fields.items() if field.required)]

@@ -17,6 +17,7 @@ from harness.history.event import AtLeast0, AtLeast1, Res
 from harness.history.fields import fields_of
 from harness.history.values import shown
 from harness.history.verdict import INVARIANTS, NOT_ON_A_HISTORY
+from harness.system.json_types import Json
 
 VERSION = 1
 """The version of the format."""
@@ -283,7 +284,7 @@ def _unjudged(decisive: object) -> Iterator[str]:
             yield f"`decisive` names {shown(name)}, which is no invariant; known are {', '.join(INVARIANTS)}"
 
 
-def header_schema() -> dict[str, Any]:
+def header_schema() -> Json:
     """The JSON Schema of line 1."""
     whole = object_schema(Header)
     retry = object_schema(Retry)
@@ -299,7 +300,7 @@ def header_schema() -> dict[str, Any]:
     return whole
 
 
-def _table_schema() -> dict[str, Any]:
+def _table_schema() -> Json:
     """Without the rules between a table and the rest of the header."""
     rows = {"enum": [words for words in _HOLDINGS if "audit" not in words]}
     outputs = {"enum": [words for words in _HOLDINGS if "outputs" in words]}
@@ -313,7 +314,7 @@ def _table_schema() -> dict[str, Any]:
     }
 
 
-def object_schema(kind: type) -> dict[str, Any]:
+def object_schema(kind: type) -> Json:
     """The JSON Schema of a header or of one object in it."""
     known = fields_of(kind)
     required = [name for name, part in known.items() if part.required]
@@ -325,7 +326,7 @@ def object_schema(kind: type) -> dict[str, Any]:
     return {"type": "object", **named, "properties": properties, "additionalProperties": False}
 
 
-def header_json(header: object) -> dict[str, Any]:
+def header_json(header: object) -> Json:
     """The object of a header of either view, or of a part of one; fields equal to their defaults are left out."""
     assert is_dataclass(header)
     assert not isinstance(header, type)

@@ -16,6 +16,7 @@ from harness.history.fields import FieldType, Kinds, check_fields, field_type
 from harness.history.header import VERSION, object_schema
 from harness.history.outside import OutsideEvent, OutsideHeader
 from harness.history.values import shown
+from harness.system.json_types import Json
 
 
 def _id_type(columns: int | None, one: FieldType) -> FieldType:
@@ -96,7 +97,7 @@ class OutsideFields(Kinds):
 OUTSIDE_SCHEMA_FILE = Path(__file__).resolve().parents[1] / "schemas" / f"history-outside.v{VERSION}.json"
 
 
-def outside_schema() -> dict[str, Any]:
+def outside_schema() -> Json:
     """The schema of any line, with definitions for the header and each kind of event.
 
     It cannot compare a line with the header: how many columns there are, and whether rows have a `j`.

@@ -7,13 +7,14 @@ be read, nothing is said to be missing. Memory grows with offered ids, starts an
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
 
 from harness.history.fields import LineFields
 from harness.history.outside import OutsideHeader
 from harness.history.rules import FormatBreach, LineOrder
 from harness.history.values import identity, shown
+from harness.system.json_types import JsonView
 
 _RESERVED = frozenset({"harness", "outside"})
 """Causes that are no faults."""
@@ -73,7 +74,7 @@ class OutsideRules:
             case _:
                 pass
 
-    def _fault(self, good: Mapping[str, Any]) -> Iterator[str]:
+    def _fault(self, good: JsonView) -> Iterator[str]:
         name = good["f"]
         if name in _RESERVED:
             yield f"a fault is named {shown(name)}, which in `by` means that no fault was the cause"
@@ -93,7 +94,7 @@ class _Offers:
         self._lines: dict[Hashable, int] = {}
         self._positions: dict[int, int] = {}
 
-    def check(self, line: int, good: Mapping[str, Any], *, over: bool) -> Iterator[str]:
+    def check(self, line: int, good: JsonView, *, over: bool) -> Iterator[str]:
         header, part, pos = self._header, good["part"], good["pos"]
         if over:
             yield "an `offer` follows `finished`"
@@ -122,7 +123,7 @@ class _Starts:
     def is_new(self, start: int | None) -> bool:
         return start is not None and start > self._begun
 
-    def check(self, kind: str, good: Mapping[str, Any], *, lenient: bool) -> Iterator[str]:
+    def check(self, kind: str, good: JsonView, *, lenient: bool) -> Iterator[str]:
         start = good["start"]
         if kind == "start":
             if start != self._begun + 1 and not (lenient and start > self._begun):
@@ -149,7 +150,7 @@ class _Log:
         self.is_apart = False
         """Whether another event stood after that row."""
 
-    def check(self, good: Mapping[str, Any]) -> Iterator[str]:
+    def check(self, good: JsonView) -> Iterator[str]:
         if not self._has_log:
             yield "there is a `row`, though `changes` of the header is false"
         tx, author = good["tx"], (good.get("session"), good.get("start"))
@@ -188,7 +189,7 @@ class _Readings:
         elif kind in {"finished", "giveup"} and self._current:
             yield f"`{kind}` follows reading {self._current}"
 
-    def check(self, line: int, kind: str, good: Mapping[str, Any]) -> Iterator[str]:
+    def check(self, line: int, kind: str, good: JsonView) -> Iterator[str]:
         reading = good["reading"]
         of = good["of"] if kind == "read" else kind
         if reading < self._current:

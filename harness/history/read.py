@@ -34,6 +34,7 @@ from harness.history.strict_json import DIGITS_MAX, NESTING_MAX, Loose, strictly
 from harness.history.text import CutOff, Line, OnRead, given_fields, json_text, lines_of, whole_lines
 from harness.history.values import shown
 from harness.system.errors import HistoryError
+from harness.system.json_types import Json
 
 _WHITE = b" \t\r"
 """JSON's white space, without the line feed."""
@@ -99,7 +100,7 @@ _GREATEST = Decimal((0, (1,), MAX_EMAX))
 """Stands for a multiplier whose exponent is beyond those of Decimal."""
 
 
-def _with_written_multiplier(given: dict[str, Any], raw: bytes) -> dict[str, Any]:
+def _with_written_multiplier(given: Json, raw: bytes) -> Json:
     """The header with its retry multiplier as a Decimal, if the float differs from the decimal that is written."""
     match given:
         case {"operator": {"retry": {"multiplier": float() as multiplier}}}:
@@ -262,7 +263,7 @@ class HistoryReader:
             elif raw:
                 self._rules.unread()
 
-    def _understood(self, raw: bytes, value: object) -> dict[str, Any] | None:
+    def _understood(self, raw: bytes, value: object) -> Json | None:
         """The object of a line; otherwise report a breach and return the object of a lenient parser, if any."""
         if isinstance(value, Loose):
             self._breach(value.say if raw.strip(_WHITE) else "the line is blank")

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from harness.history.fields import LineFields
 from harness.history.header import Header, Table
 from harness.history.values import identity, shown
+from harness.system.json_types import JsonView
 
 EVERY_KEY = ("no key",)
 """The identity of an absent key; no JSON value has it."""
@@ -47,7 +48,7 @@ class SubtaskLifetimes:
         self._families: dict[int, int] = {}
 
     def check(
-        self, line: int, good: Mapping[str, Any], *, started: Mapping[int, int], excused: Callable[[], bool]
+        self, line: int, good: JsonView, *, started: Mapping[int, int], excused: Callable[[], bool]
     ) -> Iterator[str]:
         """The breaches of one `rescale`; `started`: those subtasks; `excused`: a start was unreadable."""
         of, to = good.get("of", []), good.get("to", [])
@@ -86,7 +87,7 @@ class SourceIdentity:
         """By id and subtask, what a subtask took that follows the first one by a rescale."""
         self._expected: dict[tuple[int | str, int], Hashable] = {}
 
-    def check(self, line: int, kind: str, good: Mapping[str, Any]) -> Iterator[str]:
+    def check(self, line: int, kind: str, good: JsonView) -> Iterator[str]:
         """The breaches of one `in` or `wm` whose subtask and position are well-formed."""
         what = good.get("id" if kind == "in" else "w")
         if what is None:
@@ -101,7 +102,7 @@ class SourceIdentity:
         if kind == "in":
             yield from self._record(line, good)
 
-    def _record(self, line: int, good: Mapping[str, Any]) -> Iterator[str]:
+    def _record(self, line: int, good: JsonView) -> Iterator[str]:
         id_ = good["id"]
         key = identity(good["key"]) if "key" in good else EVERY_KEY
         now = _Taken(line, good["s"], good["pos"], key, good.get("ts"))
@@ -146,7 +147,7 @@ class LineOrder:
     def __init__(self) -> None:
         self._last: dict[str, int] = {}
 
-    def check(self, good: Mapping[str, Any]) -> Iterator[str]:
+    def check(self, good: JsonView) -> Iterator[str]:
         """The breaches of one line, given its well-formed fields."""
         for name, least, said in _ORDER:
             if (value := good.get(name)) is not None:
@@ -205,7 +206,7 @@ class _TableRules:
         self._read: dict[str, int] = {}
         self._seqs: dict[tuple[str, int], int] = {}
 
-    def check(self, line: int, kind: str, good: Mapping[str, Any]) -> Iterator[str]:
+    def check(self, line: int, kind: str, good: JsonView) -> Iterator[str]:
         """The breaches of one `row` or `read`."""
         if (name := good.get("table")) is None or not self._known:
             return
@@ -219,7 +220,7 @@ class _TableRules:
         elif kind == "row":
             yield from self._row(line, name, table, good)
 
-    def _row(self, line: int, name: str, table: Table, good: Mapping[str, Any]) -> Iterator[str]:
+    def _row(self, line: int, name: str, table: Table, good: JsonView) -> Iterator[str]:
         if "audit" in table.holds:
             yield f"the table {shown(name)} holds the audit, whose rows are `effect`s"
             return
@@ -319,7 +320,7 @@ class Rules:
                 say = f"{life.named} starts from checkpoint {life.origin}, and reads on without a `restore`"
                 yield FormatBreach(line=life.first_taken, say=say)
 
-    def _unknown(self, good: Mapping[str, Any]) -> None:
+    def _unknown(self, good: JsonView) -> None:
         """An unknown kind may be a misspelt one; it counts as an unreadable line of its attempt, if known."""
         life = self._lives.get((good.get("s", -1), good.get("a", -1)))
         if life is None:
@@ -327,7 +328,7 @@ class Rules:
         else:
             life.unread += 1
 
-    def _attempt(self, line: int, kind: str, good: Mapping[str, Any]) -> Iterator[str]:
+    def _attempt(self, line: int, kind: str, good: JsonView) -> Iterator[str]:
         s, a = good["s"], good["a"]
         life = self._lives.get((s, a))
         if life is None:
@@ -360,7 +361,7 @@ class Rules:
         elif life.closed and kind != "kill" and kind not in _OUTSIDE_LIFE:
             yield f"`{kind}` follows the `close` of {life.named}; only `kill` may"
 
-    def _start(self, life: _Life, good: Mapping[str, Any]) -> Iterator[str]:
+    def _start(self, life: _Life, good: JsonView) -> Iterator[str]:
         s, a = good["s"], good["a"]
         if life.started:
             yield f"{life.named} has a second `start`"
@@ -390,7 +391,7 @@ class Rules:
         elif life.first_taken is not None:
             yield f"{life.named} restores after it has begun to read its source (line {life.first_taken})"
 
-    def _taken(self, line: int, life: _Life, kind: str, good: Mapping[str, Any]) -> Iterator[str]:
+    def _taken(self, line: int, life: _Life, kind: str, good: JsonView) -> Iterator[str]:
         if life.first_taken is None:
             life.first_taken = line
             restores = life.origin is not None and life.origin is not _ABSENT
@@ -419,7 +420,7 @@ class Rules:
         life.closed |= kind == "close"
         life.killed |= kind == "kill"
 
-    def _effect(self, line: int, good: Mapping[str, Any]) -> Iterator[str]:
+    def _effect(self, line: int, good: JsonView) -> Iterator[str]:
         if self._outputs and "j" not in good:
             yield 'an `effect` lacks `j`, though `effects` of the header is "outputs"'
         if (seq := good.get("seq")) is not None:
@@ -440,7 +441,7 @@ class Rules:
         elif not self._excused("fault"):
             yield f"the fault {shown(name)} ends, but has not begun"
 
-    def _change(self, good: Mapping[str, Any]) -> Iterator[str]:
+    def _change(self, good: JsonView) -> Iterator[str]:
         if "phase" not in good or "ver" not in good:
             self.unread("change")
             return

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from harness.system.json_types import Json
+
 NESTING_MAX = 300
 """Levels of objects and arrays; comparing or printing deeper values could overflow the stack."""
 DIGITS_MAX = 100_000
@@ -107,7 +109,7 @@ def _lenient(text: str) -> Any:
         return None
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique(pairs: list[tuple[str, Any]]) -> Json:
     found = dict(pairs)
     if len(found) != len(pairs):
         names = [name for name, _ in pairs]

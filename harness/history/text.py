@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Protocol
+from typing import BinaryIO, NamedTuple, Protocol
 
 import msgspec
 from msgspec import UNSET
@@ -24,6 +24,7 @@ from harness.history.event import Event
 from harness.history.header import Header, header_json
 from harness.history.outside import OutsideEvent, OutsideHeader
 from harness.system.errors import UsageError
+from harness.system.json_types import Json
 
 COLUMNAR = frozenset({".arrow", ".parquet"})
 """Suffixes of the columnar forms."""
@@ -178,18 +179,18 @@ def digest_of(header: Header, events: Sequence[Event]) -> str:
     return hashed.hexdigest()
 
 
-def event_json(event: Event | OutsideEvent) -> dict[str, Any]:
+def event_json(event: Event | OutsideEvent) -> Json:
     """The object of an event's line: `n`, `t`, `k`, then its fields in the order of `docs/reference/history.md`."""
     return {"n": event.n, "t": event.t, "k": event.__struct_config__.tag, **given_fields(event)}
 
 
-def given_fields(event: Event | OutsideEvent) -> dict[str, Any]:
+def given_fields(event: Event | OutsideEvent) -> Json:
     """The fields of an event that are not absent, without its kind."""
     pairs = zip(event.__struct_encode_fields__, msgspec.structs.astuple(event), strict=True)
     return {name: value for name, value in pairs if value is not UNSET}
 
 
-def _line(value: dict[str, Any]) -> bytes:
+def _line(value: Json) -> bytes:
     return json_text(value).encode() + b"\n"
 
 

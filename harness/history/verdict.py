@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Any, Self
 
 from harness.system.errors import Exit
+from harness.system.json_types import Json
 
 NO_EVIDENCE = ("V23", "vacuous")
 """How a run is filed that lacks a fault's evidence, or a count that the scenario asks for, beside its violations."""
@@ -84,7 +85,7 @@ class Cost:
     absent: Mapping[str, str] = field(default_factory=dict)
     """The measures without a number, and why."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Json:
         return {
             "what": self.what,
             "event": self.event,
@@ -109,7 +110,7 @@ class Recovery:
     why: str = ""
     """Why nothing was measured."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Json:
         return {"costs": [cost.as_json() for cost in self.costs], "omitted": self.omitted, "why": self.why}
 
 
@@ -151,7 +152,7 @@ class Explanation:
     then: tuple[str, ...]
     """One fact per line."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Json:
         return {"let": list(self.let), "then": list(self.then)}
 
 
@@ -237,7 +238,7 @@ class Anomaly:
         facts = (*(() if callable(self.then) else self.then), self.rule)
         return {*self.events, *(int(n) for fact in facts for n in EVENT_OF_FACT.findall(fact))}
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Json:
         named = ("s", "id", "j", "w", "c", "table", "tx", "start")
         told = {name: value for name in named if (value := getattr(self, name)) is not None}
         if isinstance(self.id, tuple):
@@ -265,7 +266,7 @@ class InvariantVerdict:
     observed: int = 0
     """How many observations the verdict rests on (outputs, watermarks, snapshots, ...)."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Json:
         return {
             "invariant": self.invariant,
             "verdict": str(self.outcome),
@@ -285,7 +286,7 @@ class Step:
     """The anomalies that refute it, such as `V8 duplicate`; if empty, it is merely not shown."""
     why: str = ""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Json:
         return {"level": self.level, "refuted_by": list(self.refuted_by), "why": self.why}
 
 
@@ -309,7 +310,7 @@ class Guarantee:
         named = (("delivery", self.delivery), ("order", self.order))
         return ", ".join(f"nothing about {what}" if level == "none" else level for what, level in named)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Json:
         return {
             "delivery": self.delivery,
             "order": self.order,
@@ -334,7 +335,7 @@ class Judgement:
     recovery: Recovery | None = None
     """V17. Guarantee and recovery are None until the judgement is explained."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Json:
         """The form of `floodmark check --format json`."""
         return {
             "verdict": str(self.outcome),

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any
 
 from harness.proxy.json_body import Refusal
 from harness.proxy.listener import OUT_OF_DESCRIPTORS
+from harness.system.json_types import Json
 
 HEAD_MAX = 64 * 1024
 """Bytes of a request's first line and headers."""
@@ -243,7 +243,7 @@ async def _drain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
                 pass
 
 
-def _tell(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+def _tell(loop: asyncio.AbstractEventLoop, context: Json) -> None:
     """Hides accept errors for lack of descriptors.
 
     asyncio would report them a hundred times a second; the client waits.

@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
+from harness.system.json_types import Json
+
 
 class Refusal(Exception):
     """A request that cannot be done; `words` is the error text of the answer."""
@@ -88,7 +90,7 @@ def number(value: object) -> float | None:
     return integer(value)
 
 
-def read_fields(value: object, fields: Mapping[str, Callable[[Any], Any]]) -> dict[str, Any]:
+def read_fields(value: object, fields: Mapping[str, Callable[[Any], Any]]) -> Json:
     """The `fields` that `value` sets, each checked against its type; other keys are ignored. Raises `Refusal`."""
     if value is None:
         return {}

@@ -16,7 +16,7 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 from urllib.parse import parse_qs, unquote
 
 from harness.proxy.http_server import DIGITS_MAX, HttpResponse, HttpServer, Request
@@ -38,6 +38,7 @@ from harness.proxy.registry import (
 from harness.proxy.toxic_kinds import TOXIC_KINDS
 from harness.proxy.toxics.stage import Toxic
 from harness.system.errors import UsageError, WorldError
+from harness.system.json_types import JsonView
 from harness.system.versions import VERSION
 from reference_impl.mailbox.loops import real_loop
 
@@ -402,7 +403,7 @@ def refused(refusal: Refusal) -> HttpResponse:
     return _json(_refusal_shown(refusal), refusal.status)
 
 
-def _refusal_shown(refusal: Refusal) -> Mapping[str, Any]:
+def _refusal_shown(refusal: Refusal) -> JsonView:
     return {"error": refusal.words, "status": refusal.status.value}
 
 
@@ -410,7 +411,7 @@ def _json(value: object, status: HTTPStatus = HTTPStatus.OK) -> HttpResponse:
     return HttpResponse(status=status, headers=_JSON, body=json_text(value).encode())
 
 
-def _link_shown(link: Link) -> Mapping[str, Any]:
+def _link_shown(link: Link) -> JsonView:
     shown = {
         "name": link.name,
         "listen": link.listen,
@@ -421,7 +422,7 @@ def _link_shown(link: Link) -> Mapping[str, Any]:
     return {**shown, "mysql": True} if link.mysql else shown
 
 
-def _toxic_shown(toxic: Toxic) -> Mapping[str, Any]:
+def _toxic_shown(toxic: Toxic) -> JsonView:
     return {
         "attributes": dict(toxic.attributes),
         "name": toxic.name,

@@ -8,12 +8,12 @@ level, not from the run's result: a table that could not be read after the run i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from harness.faults.parts.parts import SINK_FORMS, OwnEffects
 from harness.scenario.model import Scenario
 from harness.scenario.order import Order
 from harness.scenario.plan import Expected, Runner
+from harness.system.json_types import JsonView
 
 OUTPUTS = "output"
 DEAD_LETTERS = "dead_letter"
@@ -29,7 +29,7 @@ RECOVER_MS = 30_000
 """Time to recover after a fault: a silently lost query has a limit of 10 s, a commit is retried for 20 s."""
 
 
-def header_of(order: Order, *, expected: Expected | None = None) -> Mapping[str, Any]:
+def header_of(order: Order, *, expected: Expected | None = None) -> JsonView:
     """The header as a JSON object. `expected`: what is known of the results of a user's lookup."""
     scenario = order.scenario
     operator, expects = scenario.operator, scenario.expects.model_dump(exclude_none=True)
@@ -78,7 +78,7 @@ def header_of(order: Order, *, expected: Expected | None = None) -> Mapping[str,
     }
 
 
-def _tables_of_state(scenario: Scenario) -> Mapping[str, Any]:
+def _tables_of_state(scenario: Scenario) -> JsonView:
     """Where rows of a batch that is run again replace the first ones, which the audit still has: it is left out."""
     tables = _tables(scenario)
     return {name: holds for name, holds in tables.items() if name != AUDIT}
@@ -124,7 +124,7 @@ def _is_users(order: Order) -> bool:
     return ":" in order.sut
 
 
-def _tables(scenario: Scenario) -> Mapping[str, Any]:
+def _tables(scenario: Scenario) -> JsonView:
     """The tables that are read after the run (`harness.database.endpoint`).
 
     `ordered`: a subtask has one writer at a time, whose inserts follow the order of its outputs, so its rows' `seq`
@@ -154,7 +154,7 @@ def _tables(scenario: Scenario) -> Mapping[str, Any]:
     }
 
 
-def _retry(order: Order) -> Mapping[str, Any]:
+def _retry(order: Order) -> JsonView:
     """The retry strategy; a dead letter is the failure behind it, so only failures are retried."""
     operator = order.scenario.operator
     if operator.tries == 1:

@@ -23,6 +23,7 @@ from harness.scenario.model import Scenario
 from harness.scenario.settings import apply_settings, with_own_files
 from harness.scenario.yaml_text import Document, Problem, ScenarioProblems, problem_at, read_yaml
 from harness.system.errors import UsageError
+from harness.system.json_types import Json
 
 __all__ = [
     "Problem",
@@ -173,7 +174,7 @@ def _written(laid: CommentedMap) -> str:
     return text.getvalue()
 
 
-def _laid_out(data: dict[str, Any]) -> CommentedMap:
+def _laid_out(data: Json) -> CommentedMap:
     """Triggers and short lists on one line, as in the shipped files."""
     laid = CommentedMap(_quoted(data))
     for name in ("tags", "levels", "decisive"):

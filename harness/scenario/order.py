@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 from harness.scenario.plan import Crash, Runner
 from harness.system.choices import fresh_seed
 from harness.system.clock import utc_now
+from harness.system.json_types import Json
 
 if TYPE_CHECKING:  # the process of the calm twin needs no scenario, and starts sooner without
     from collections.abc import Mapping, Sequence
@@ -117,7 +118,7 @@ def planned_crashes(scenario: Scenario) -> list[Crash]:
     return crashes
 
 
-def planned_inside(scenario: Scenario) -> list[dict[str, Any]]:
+def planned_inside(scenario: Scenario) -> list[Json]:
     """The inside and workload faults, and those that stop the attempt at a phase, as JSON for the plan."""
     from harness.scenario.model import Phase  # noqa: PLC0415
 

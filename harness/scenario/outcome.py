@@ -13,6 +13,7 @@ from typing import Any, Literal, Self
 
 from harness.history.verdict import Judgement, Outcome
 from harness.scenario.symptom import counts_for, decisive_in, error_cause, violation_of, without_numbers
+from harness.system.json_types import JsonView
 
 _CONVICTIONS = {False: {Outcome.FAIL}, True: {Outcome.VACUOUS}}
 """The outcomes that detect a planted defect. V23 never fails: it detects a missing fault by being vacuous."""
@@ -109,7 +110,7 @@ class FaultRecord:
         return self.times[-1].healed_us if self.times else None
 
     @property
-    def evidence(self) -> Mapping[str, Any]:
+    def evidence(self) -> JsonView:
         return self.first.evidence
 
 

@@ -28,6 +28,7 @@ from harness.scenario.yaml_text import (
     read_yaml,
 )
 from harness.system.errors import UsageError
+from harness.system.json_types import Json
 
 _SUBTASKS = 2
 """The default of `workload.subtasks`."""
@@ -72,7 +73,7 @@ def with_own_files(data: object, *, folder: Path) -> Any:
     return _counted(found) if isinstance(found.get("records"), str) else found
 
 
-def _counted(data: dict[str, Any]) -> dict[str, Any]:
+def _counted(data: Json) -> Json:
     records = read_records(data["records"])
     workload, expects = data.get("workload", {}), data.get("expects")
     if not isinstance(workload, Mapping):
@@ -104,7 +105,7 @@ _T = TypeVar("_T")
 
 
 def settings_applied(
-    data: dict[str, Any], settings: Sequence[str], validate: Callable[[Any], _T | list[Mistake]]
+    data: Json, settings: Sequence[str], validate: Callable[[Any], _T | list[Mistake]]
 ) -> _T:
     """What `validate` makes of `data` with `settings` applied in order. Raises ScenarioProblems with every mistake."""
     places = FieldPositions(values={(): (max(1, len(settings)), 1)})
@@ -126,7 +127,7 @@ def _problem(place: Place, say: str, hint: str, settings: Sequence[str]) -> Prob
     return problem_at(place, file=_SOURCE, lines=settings, say=say, hint=hint)
 
 
-def _apply(text: str, number: int, data: dict[str, Any], places: FieldPositions, slips: list[Slip]) -> None:
+def _apply(text: str, number: int, data: Json, places: FieldPositions, slips: list[Slip]) -> None:
     """Writes one value into `data`; an unknown field is written too and found by the validation."""
     key, equals, written = text.partition("=")
     if not equals or not key.strip():

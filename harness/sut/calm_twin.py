@@ -23,6 +23,7 @@ from harness.sut.registry import LookupFunction
 from harness.sut.user_lookup import OF_KEY, UserLookup, as_list, observing, raised_at
 from harness.system.choices import Draw
 from harness.system.errors import SutError
+from harness.system.json_types import Json
 
 ASKED_MAX: Final = 500
 """The most keys, or records, that are asked for; of more, a sample drawn by the seed."""
@@ -185,7 +186,7 @@ class CalmTwin:
         else:
             self._failed += 1
 
-    async def _answer(self, told: dict[str, Any], *, service_ms: int) -> _Answer:
+    async def _answer(self, told: Json, *, service_ms: int) -> _Answer:
         kind = StampedLookup if "stamp" in told else OwnLookup if "fields" in told else Lookup
         record = msgspec.convert({**told, "service_ms": service_ms}, self._kinds[kind])
         self._calls += 1
@@ -205,7 +206,7 @@ class CalmTwin:
         return _Answer("failed", [], f"{type(error).__name__}: {error}" + (f" ({where})" if where else ""))
 
 
-def _service(told: dict[str, Any], what: Pass, most_ms: int) -> int:
+def _service(told: Json, what: Pass, most_ms: int) -> int:
     service_ms: int = told["service_ms"]
     return service_ms if what is Pass.WHOLE else min(service_ms, most_ms)
 

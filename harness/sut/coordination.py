@@ -20,6 +20,7 @@ from harness.scenario.workloads.shape import told_key
 from harness.sut.function_under_test import DeadLetter, Enriched
 from harness.sut.phases import Phases
 from harness.sut.positions import named, saved
+from harness.system.json_types import Json
 from reference_impl.elements import LatencyMarker, OperatorInput, Record, Watermark, WatermarkStatus
 from reference_impl.task.input_processor import Checkpoint
 
@@ -147,7 +148,7 @@ class JournalledSubtask:
         else:
             raise _foreign(element)
 
-    def snapped(self, checkpoint: Checkpoint) -> list[dict[str, Any]]:
+    def snapped(self, checkpoint: Checkpoint) -> list[Json]:
         """Journals the content of the checkpoint and returns its elements in stored form."""
         self._phases.reach("snap.begin")
         half = len(checkpoint.elements) // 2

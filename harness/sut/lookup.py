@@ -23,6 +23,7 @@ from harness.database.pool import ConnectionLost, ConnectionPool, MayAskAgain
 from harness.database.transactions import Backoff, code_of
 from harness.scenario.workloads.lookups import Lookup
 from harness.system.choices import Choices
+from harness.system.json_types import Json
 
 
 class BlockingClient:
@@ -112,7 +113,7 @@ _GIVE_UP_S = 60.0
 class ForeignAnswer(Exception):
     """The answer carries the nonce of another request; `values` is its content."""
 
-    def __init__(self, message: str, values: Sequence[dict[str, Any]] = ()) -> None:
+    def __init__(self, message: str, values: Sequence[Json] = ()) -> None:
         super().__init__(message)
         self.values = list(values)
 
@@ -159,7 +160,7 @@ class ReferenceLookup:
         self._nonces = nonces
         self._tells_versions = tells_versions
 
-    async def __call__(self, record: Lookup, pool: ConnectionPool) -> list[dict[str, Any]]:
+    async def __call__(self, record: Lookup, pool: ConnectionPool) -> list[Json]:
         """The rows of `record.key` as results."""
         nonce = self._nonces.nonce_of(record.id)
         try:
@@ -167,7 +168,7 @@ class ReferenceLookup:
         except MayAskAgain:
             return await self._ask_again(record, pool, nonce)
 
-    async def _ask_again(self, record: Lookup, pool: ConnectionPool, nonce: int) -> list[dict[str, Any]]:
+    async def _ask_again(self, record: Lookup, pool: ConnectionPool, nonce: int) -> list[Json]:
         """Retries with a backoff drawn from the record's id, so that records do not retry all at once."""
         backoff = Backoff(Choices(record.id, "waits of a lookup"))
         now_s = asyncio.get_running_loop().time
@@ -180,7 +181,7 @@ class ReferenceLookup:
                 if now_s() >= until_s:
                     raise
 
-    async def _ask(self, record: Lookup, pool: ConnectionPool, nonce: int) -> list[dict[str, Any]]:
+    async def _ask(self, record: Lookup, pool: ConnectionPool, nonce: int) -> list[Json]:
         key = record.key
         asked = record.row_bytes, nonce, record.service_ms / 1000
         if isinstance(key, tuple):

@@ -17,6 +17,7 @@ from harness.scenario.workloads.lookups import LookupSource
 from harness.scenario.workloads.shape import Lookup, MarkOfTime, OwnLookup, StampedLookup, key_of
 from harness.sut.phases import Phases
 from harness.system.clock import monotonic_us
+from harness.system.json_types import Json
 from reference_impl.checkpoint_events import CheckpointBarrier
 from reference_impl.elements import (
     EndOfInput,
@@ -108,7 +109,7 @@ class ChannelState(Struct, frozen=True, kw_only=True):
 Stored = QueueElement | TaskState | ChannelState | HeldUpstream
 
 
-def saved(element: Stored | LatencyMarker) -> dict[str, Any]:
+def saved(element: Stored | LatencyMarker) -> Json:
     """The stored form of `element`."""
     match element:
         case ChannelState(until=until, elements=elements):
@@ -129,7 +130,7 @@ def saved(element: Stored | LatencyMarker) -> dict[str, Any]:
     raise TypeError(message)
 
 
-def restored(element: dict[str, Any]) -> Stored:
+def restored(element: Json) -> Stored:
     """Reads the stored form that `saved` wrote."""
     if "channels" in element:
         held = tuple(
@@ -144,7 +145,7 @@ def restored(element: dict[str, Any]) -> Stored:
     return _queued(element)
 
 
-def _queued(element: dict[str, Any]) -> QueueElement:
+def _queued(element: Json) -> QueueElement:
     if "w" in element:
         return Watermark(timestamp=element["w"], position=element["pos"])
     if "idle" in element:
@@ -155,7 +156,7 @@ def _queued(element: dict[str, Any]) -> QueueElement:
     return Record(value=value, timestamp=element["ts"], position=element["pos"])
 
 
-def named(elements: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def named(elements: Iterable[Json]) -> list[Json]:
     """Saved elements in the form of a history's `snap` event (`docs/reference/history.md`): of the lookups alone.
 
     Without keyed state and statuses of watermarks, for which the form has no place.

@@ -28,6 +28,7 @@ from harness.scenario.workloads.partitions import Element, PartitionedSource, pl
 from harness.scenario.workloads.sessions import SourceBefore
 from harness.scenario.workloads.shape import MarkOfTime
 from harness.sut.positions import restored
+from harness.system.json_types import Json
 from reference_impl.checkpoints.barrier_states import (
     CheckpointableInput,
     CheckpointableTask,
@@ -258,7 +259,7 @@ class Rescaling:
                 services.setdefault(name, {}).update(mine)
         return replace(handles[0], key_group_range=owned, services=services) if handles else None
 
-    def _elements(self, handle: OperatorStateHandle | None) -> list[dict[str, Any]]:
+    def _elements(self, handle: OperatorStateHandle | None) -> list[Json]:
         """The elements in flight of a new subtask, at the positions from 0 on."""
         if handle is None:
             return []
@@ -341,7 +342,7 @@ def _shared_source(plan: RunPlan, scenario: Scenario, subtask: int) -> Partition
     )
 
 
-def _as_source(elements: Iterable[dict[str, Any]]) -> list[Element]:
+def _as_source(elements: Iterable[Json]) -> list[Element]:
     """Elements in flight as a source has them."""
     found: list[Element] = []
     for element in elements:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.system.errors import UsageError
+from harness.system.json_types import Json
 
 OPTIONS = (
     "level", "world", "proxy", "sut", "expected", "seed", "runs", "jobs", "mutant", "report", "format", "keep",
@@ -32,7 +33,7 @@ _PARAMETERS = {
 """Options whose parameter has another name in the code."""
 
 
-def project_settings(commands: Iterable[str]) -> dict[str, Any]:
+def project_settings(commands: Iterable[str]) -> Json:
     """The settings for every command, as click's `default_map`; empty if the nearest pyproject.toml has none."""
     folders = (Path.cwd(), *Path.cwd().parents)
     file = next((f for folder in folders if (f := folder / "pyproject.toml").is_file()), None)

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from harness.system.json_types import Json, JsonView
+
 if TYPE_CHECKING:
     from harness.engine.open_levels import OpenLevels
     from harness.faults.parts.parts import Level
@@ -340,7 +342,7 @@ class _Holding:
                 f"{what} in run {number + 1} of {runs}, seed {outcome.seed}\n{told(outcome)}"
             )
 
-    def _asked(self, given: dict[str, Any]) -> dict[str, Any]:
+    def _asked(self, given: Json) -> Json:
         """What the call says, then the marker."""
         from harness.system.errors import UsageError
 
@@ -496,7 +498,7 @@ class Shared:
         self.not_proven += outcome.judgement.outcome is not Outcome.PASS or is_not_shown
         return outcome, differs
 
-    def options(self, scenario: Scenario, given: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    def options(self, scenario: Scenario, given: JsonView) -> tuple[Json, str]:
         """`sut`, `expected`, `seed` and `mutant`: those `given`, else of the settings, or of a saved find's file.
 
         And how a saved find's run differs from its file. Raises SutError for a `sut` that cannot be used.

@@ -19,11 +19,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from subprocess import SubprocessError
-from typing import Any
 
 from harness.system.child import Child, answer_of, with_variables
 from harness.system.choices import Choices, fresh_seed
 from harness.system.errors import WorldError
+from harness.system.json_types import JsonView
 from harness.system.process_identity import (
     Owner,
     ProcessIdentity,
@@ -284,7 +284,7 @@ def _append(path: Path, entry: Mapping[str, object]) -> None:
         ) from error
 
 
-def _entries(path: Path) -> list[Mapping[str, Any]]:
+def _entries(path: Path) -> list[JsonView]:
     found = []
     try:
         lines = path.read_text().splitlines()

@@ -20,6 +20,7 @@ from harness.faults.real.evidence import LogPage, ProxyEvidence, evidence_of
 from harness.faults.real.fault_site import ProxyConnection, ToxicRequest
 from harness.system.clock import Deadline, wait_until
 from harness.system.errors import WorldError
+from harness.system.json_types import JsonView
 from harness.world.world import Address
 
 CALL_LIMIT_S = 3.0
@@ -257,7 +258,7 @@ class Toxiproxy:
         body: Mapping[str, object] | None = None,
         *,
         absent_is_fine: bool = False,
-    ) -> Mapping[str, Any]:
+    ) -> JsonView:
         """Its JSON answer; empty if that is no object."""
         where = f"{method} http://{self.control.host}:{self.control.port}{path}"
         status, text = self._exchange(method, path, body, where=where)
@@ -301,7 +302,7 @@ def _path(link: str) -> str:
     return f"/proxies/{quote(link, safe='')}"
 
 
-def _body(toxic: ToxicRequest) -> Mapping[str, Any]:
+def _body(toxic: ToxicRequest) -> JsonView:
     return {
         "name": toxic.name,
         "type": toxic.type,

@@ -36,6 +36,7 @@ from harness.conform.protocol.events import (
 )
 from harness.conform.protocol.script import Script
 from harness.conform.protocol.script_drawing import FLAWED
+from harness.system.json_types import Json
 
 _key: Callable[[object], bytes] = msgspec.json.Encoder(order="deterministic").encode
 
@@ -142,7 +143,7 @@ def alike(left: Sequence[Event], right: Sequence[Event]) -> bool:
     return left == right and (not left or _key(left) == _key(right))
 
 
-def segments(elements: Sequence[dict[str, Any]], *, mode: str) -> list[list[bytes]]:
+def segments(elements: Sequence[Json], *, mode: str) -> list[list[bytes]]:
     """A snapshot's elements in comparable form: except in ordered mode, records between watermarks are sorted."""
     if mode == "ordered":
         return [[_key(element)] for element in elements]

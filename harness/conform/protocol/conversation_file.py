@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+
+from harness.system.json_types import Json
 
 FOLDER = Path(__file__).with_name("conversations")
 HELLO = '{"cmd":"hello","protocol":1}'
@@ -162,7 +163,7 @@ class Transcript:
             told_events.sort(key=lambda event: event["ev"] == "call")
         return [*map(_text, told_events), f"blocked: {self._blocked}"]
 
-    def _plain(self, event: dict[str, Any]) -> dict[str, Any]:
+    def _plain(self, event: Json) -> Json:
         if event["ev"] == "snapshot":
             event["elements"] = list(self._in_segments(event["elements"]))
         number = _NUMBERED.get(event["ev"])
@@ -170,7 +171,7 @@ class Transcript:
             event[number] = "some" if event[number] else "none"
         return event
 
-    def _in_segments(self, elements: Sequence[dict[str, Any]]) -> Iterator[str]:
+    def _in_segments(self, elements: Sequence[Json]) -> Iterator[str]:
         segment = list[str]()
         for element in elements:
             segment.append(_text(element))
@@ -181,6 +182,6 @@ class Transcript:
         yield from sorted(segment)
 
 
-def _text(event: dict[str, Any]) -> str:
+def _text(event: Json) -> str:
     """Equal for equal values only: 1, 1.0 and true are three."""
     return json.dumps({key: value for key, value in event.items() if key not in _FREE_TEXTS}, sort_keys=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from harness.conform.protocol.driver import Command
 from harness.conform.protocol.events import (
@@ -27,6 +26,7 @@ from harness.conform.protocol.events import (
     Watermark,
 )
 from harness.conform.protocol.script import Life, value_key
+from harness.system.json_types import JsonView
 
 SIGHTS: Mapping[str, str] = {
     "lives": "",
@@ -103,7 +103,7 @@ class Coverage:
             self.counts["restores into the other mode"] += saved[0] != life.config["mode"]
         self.note({"cmd": "open"}, opened)
 
-    def _begin_life(self, config: Mapping[str, Any]) -> None:
+    def _begin_life(self, config: JsonView) -> None:
         self._config = config
         self._calls: dict[int, tuple[bytes, int]] = {}
         self._latest: dict[bytes, int] = {}

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from harness.system.errors import SutError
+from harness.system.json_types import Json
 
 SHOWN_MAX = 300
 """Characters of a line that an error message shows."""
@@ -204,7 +205,7 @@ def read_event(line: bytes) -> Event:
     return event
 
 
-def _is_element(element: dict[str, Any]) -> bool:
+def _is_element(element: Json) -> bool:
     match element:
         case {"value": _, "ts": ts}:
             return len(element) == 2 and (ts is None or type(ts) is int)  # noqa: PLR2004

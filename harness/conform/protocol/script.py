@@ -17,6 +17,7 @@ import msgspec
 
 from harness.conform.protocol.driver import Command
 from harness.system.choices import Choices
+from harness.system.json_types import JsonView
 
 FORMAT = "floodmark-script-1"
 MODES = ("ordered", "unordered", "keyed")
@@ -67,7 +68,7 @@ class Script:
         return replace(self, lives=(*self.lives[:index], life, *self.lives[index + 1 :]))
 
 
-def script_json(script: Script) -> Mapping[str, Any]:
+def script_json(script: Script) -> JsonView:
     """The script as JSON that `tools.trials.differential` reads."""
     lives = [
         {
@@ -142,7 +143,7 @@ def draw_config(
     abilities: Collection[str],
     reissued: bool,
     values: Collection[object],
-) -> Mapping[str, Any]:
+) -> JsonView:
     """Draw a configuration; `reissued`: the life restores records whose order of re-issue is free."""
     config: dict[str, Any] = {
         "mode": mode,
@@ -163,7 +164,7 @@ def draw_config(
     return config
 
 
-def _retry(choices: ChoiceStream, *, shared_delay: bool) -> Mapping[str, Any]:
+def _retry(choices: ChoiceStream, *, shared_delay: bool) -> JsonView:
     """Exponential delay only if every record's turn is fixed: in profile `flink` all records share one delay (A82)."""
     limits = {"max_retries": 1 + choices.index(3), "on": _ON[choices.index(len(_ON))]}
     if not shared_delay or choices.index(2):

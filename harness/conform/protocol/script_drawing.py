@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 from harness.conform.protocol.driver import Command
 from harness.conform.protocol.script import KEY, MODES, ChoiceStream, Life, Script, draw_config, value_key
 from harness.system.choices import Choices
+from harness.system.json_types import Json, JsonView
 
 
 class RecordStage(Enum):
@@ -46,7 +47,7 @@ class Belief:
 
     _FAR: ClassVar[int] = 1 << 60
 
-    def __init__(self, config: Mapping[str, Any], *, now: int) -> None:
+    def __init__(self, config: JsonView, *, now: int) -> None:
         self.config = config
         self.now = now
         self.capacity: int = config["capacity"]
@@ -267,7 +268,7 @@ class _Author:
             config=config, now=now, restore=restore[0] if restore else None, commands=tuple(self._written)
         )
 
-    def _write(self, command: dict[str, Any], *, hold: bool | None = None) -> None:
+    def _write(self, command: Json, *, hold: bool | None = None) -> None:
         if self._choices.index(5) == 0 if hold is None else hold:
             command["hold"] = True
         elif self._choices.index(40) == 0:

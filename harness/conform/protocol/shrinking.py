@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from harness.conform.protocol.comparison import ComparedCommand, DifferingScript
 from harness.conform.protocol.driver import Command, Twins
 from harness.conform.protocol.events import FunctionCall
 from harness.conform.protocol.lockstep import is_of_a_drain, run_lockstep
 from harness.conform.protocol.script import CallName, Life, Script, value_key
+from harness.system.json_types import JsonView
 
 RUNS_MAX = 3_000
 """Most runs for one difference; each takes some milliseconds."""
@@ -131,7 +131,7 @@ def _sooner(life: Life, by_ms: int) -> Life:
     return replace(life, config=config, commands=tuple(moved))
 
 
-def _plainer_configs(config: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _plainer_configs(config: JsonView) -> Iterator[JsonView]:
     for key in ("retry", "invoke_throws", "on_timeout", "profile"):
         if key in config:
             yield {name: value for name, value in config.items() if name != key}

@@ -28,6 +28,7 @@ from harness.database.simulated.replies import (
 )
 from harness.database.simulated.server import Reply, SimulatedServer, SimulatedSession
 from harness.system.choices import Draw
+from harness.system.json_types import Json
 
 _NETWORK_MS_MAX = 1
 """Maximum latency of one direction without faults."""
@@ -164,7 +165,7 @@ class LinkAct(MeetsFlights, Protocol):
     def ends(self, link: SimulatedLink) -> None:
         """Heal: resume or lose the flights that the fault holds."""
 
-    def evidence(self) -> dict[str, Any]:
+    def evidence(self) -> Json:
         """What the fault did; empty: no effect."""
 
 

@@ -35,6 +35,7 @@ from harness.faults.parts.triggers import (
 from harness.faults.parts.values import Name, duration_text
 from harness.faults.real.fault_site import Messages, packets_on, toxics_on
 from harness.faults.simulated.acts import Act, OnLinks, SimulatedRun
+from harness.system.json_types import Json
 
 if TYPE_CHECKING:
     from harness.database.simulated.link import LinkAct
@@ -173,7 +174,7 @@ class Fault(Part):
         return ("failed", *self.can) if gives_up and "failed" not in self.can else self.can
 
     @property
-    def claims(self) -> dict[str, Any]:
+    def claims(self) -> Json:
         """The fields of its `begin` event in a history, besides its name."""
         effects = list(self.effects)
         subtask = None if self.holds_locks else self.of_subtask
@@ -274,7 +275,7 @@ class Fault(Part):
                 return f"cannot begin at a `{trigger}`"
 
     @model_serializer(mode="wrap")
-    def _written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _written(self, handler: SerializerFunctionWrapHandler) -> Json:
         """Writes only the fields that were given, no defaults."""
         fields = type(self).model_fields
         given = {name: None for field in self.model_fields_set for name in (field, fields[field].alias)}

@@ -15,6 +15,7 @@ from typing import Any, Final, NoReturn
 import msgspec
 
 from harness.system.errors import UsageError
+from harness.system.json_types import JsonView
 
 _TAKEN: Final = frozenset({"fields", "as_json", "row_bytes"})
 """Names that a record has of its own."""
@@ -77,7 +78,7 @@ def _read(file: Path, _changed_ns: int, _bytes: int) -> tuple[OwnRecord, ...]:
     return tuple(records)
 
 
-def _objects(file: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def _objects(file: Path) -> Iterator[tuple[int, JsonView]]:
     """The JSON object of each line that is not blank, with the number of the line."""
     for number, line in enumerate(file.read_bytes().split(b"\n"), start=1):
         if not line.strip():

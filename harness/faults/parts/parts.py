@@ -27,6 +27,7 @@ from pydantic import (
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from harness.faults.parts.values import Duration, Percent, Rate, Span, Whole
+from harness.system.json_types import Json
 
 Level = Literal["sim", "live", "spark"]
 Link = Literal["lookups", "sink"]
@@ -84,7 +85,7 @@ class Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     @model_serializer(mode="wrap")
-    def _written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _written(self, handler: SerializerFunctionWrapHandler) -> Json:
         written: dict[str, Any] = handler(self)
         return {name: value for name, value in written.items() if value is not None}
 

@@ -17,6 +17,7 @@ from typing import Any, TypeGuard
 from harness.history.event import AttemptEvent, Commit, Kill, OfAttempt, Start
 from harness.history.follower import TimedCall
 from harness.history.notes import Acted, AttemptNote, InProcess, Line, Measured, ProcessReaped
+from harness.system.json_types import Json, JsonView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +39,7 @@ class ProxyEvidence:
     more: Mapping[str, Any] = field(default_factory=dict)
     """All other fields of the log line."""
 
-    def line(self) -> dict[str, Any]:
+    def line(self) -> Json:
         """As JSON without empty fields; `deed_of` reads it back."""
         told = {name: getattr(self, name) for name in _OWN if getattr(self, name)}
         return {"t": self.t_us, **told, **self.more}
@@ -58,7 +59,7 @@ class LogPage:
 _OWN = ("did", "toxic", "connection", "stream", "bytes", "packets", "ms", "command")
 
 
-def evidence_of(line: Mapping[str, Any]) -> ProxyEvidence:
+def evidence_of(line: JsonView) -> ProxyEvidence:
     """Reads one event of the proxy's log from its JSON."""
     told = {name: line[name] for name in _OWN if line.get(name) is not None}
     more = {name: value for name, value in line.items() if name not in (*_OWN, "t", "n")}
@@ -97,7 +98,7 @@ class Seen:
     events: Sequence[Line] = ()
     """Every line of the run; empty while the run still goes on."""
 
-    def fact(self, what: str) -> Mapping[str, Any] | None:
+    def fact(self, what: str) -> JsonView | None:
         """The first fact of that kind that the fault recorded."""
         return next((fact for fact in self.facts if fact["what"] == what), None)
 

@@ -25,6 +25,7 @@ from typing import Any, Final, Literal, Protocol, Self, TypeVar
 
 from harness.database.endpoint import OWN, MySqlConnection
 from harness.system.errors import WorldError
+from harness.system.json_types import Json
 
 EPOCHS: Final = "epoch"
 """The table of our own sinks in which each epoch that is visible has a row."""
@@ -83,7 +84,7 @@ class PairControl(Protocol):
         """Remembers what a fault of the run found to be lost."""
 
 
-def find_lost(pair: PairControl, database: str, *, table: str) -> dict[str, Any]:
+def find_lost(pair: PairControl, database: str, *, table: str) -> Json:
     """What the old primary has committed and the promoted one has not, as facts of a fault; the pair remembers it.
 
     `table`: the one that a job writes to; empty: the run is one of our own sinks, whose epochs are told.

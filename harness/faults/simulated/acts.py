@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from harness.database.simulated.replies import LOST_CONNECTION
 from harness.history.event import In, Wm
+from harness.system.json_types import Json
 
 if TYPE_CHECKING:
     from harness.database.simulated.hub import Actor, Due, Hub
@@ -218,13 +219,13 @@ class OnLinks:
         return self._act.evidence()
 
 
-def losses(codes: Mapping[str, int]) -> dict[str, Any]:
+def losses(codes: Mapping[str, int]) -> Json:
     """The evidence of lost connections: how many, and how many by error code; empty if there are none."""
     some = {code: count for code, count in sorted(codes.items()) if count}
     return {"connections_lost": sum(some.values()), "codes": some} if some else {}
 
 
-def cut_losses(count: int) -> dict[str, Any]:
+def cut_losses(count: int) -> Json:
     """The evidence of so many connections that were cut."""
     return losses({str(LOST_CONNECTION): count})
 
@@ -270,7 +271,7 @@ class Shaped:
         """Judges an element that was not counted yet."""
         raise NotImplementedError
 
-    def evidence(self) -> dict[str, Any]:
+    def evidence(self) -> Json:
         """What it counted; empty: nothing."""
         raise NotImplementedError
 

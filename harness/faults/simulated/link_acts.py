@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.database.simulated.replies import LOST_CONNECTION, REFUSED
 from harness.faults.simulated.acts import losses, meet_all, meet_unarrived
+from harness.system.json_types import Json
 
 if TYPE_CHECKING:
     from harness.database.simulated.link import Flight, SimulatedLink
@@ -97,7 +98,7 @@ class Holding:
             flight.due_ms = earlier_ms
             link.aim(flight)
 
-    def evidence(self) -> dict[str, Any]:
+    def evidence(self) -> Json:
         """How many chunks it held, and for how long in all."""
         return {"chunks_held": self._chunks, "held_ms": self._held_ms} if self._held_ms > 0 else {}
 
@@ -146,7 +147,7 @@ class Swallowing:
                 self._cut += 1
                 link.lose(flight, LOST_CONNECTION)
 
-    def evidence(self) -> dict[str, Any]:
+    def evidence(self) -> Json:
         chunks = len(self._swallowed)
         if not chunks:
             return {}
@@ -176,5 +177,5 @@ class ShutPort:
     def ends(self, link: SimulatedLink) -> None:
         """There is nothing to undo."""
 
-    def evidence(self) -> dict[str, Any]:
+    def evidence(self) -> Json:
         return losses(self._codes)

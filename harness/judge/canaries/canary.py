@@ -27,6 +27,7 @@ from harness.history.header import Header
 from harness.history.journal import EventLog, Journal
 from harness.history.read import read_outside, read_whole
 from harness.history.verdict import Judgement, Outcome
+from harness.system.json_types import Json
 from harness.system.process_identity import ProcessIdentity
 
 Judge = Callable[[Header, Iterable[Event]], Judgement]
@@ -139,7 +140,7 @@ def write_canary(canary: Canary, place: CanaryPlace) -> None:
             _write(kind, fields, *logs[attempt])
 
 
-def _write(kind: str, fields: dict[str, Any], log: EventLog, journal: Journal) -> None:
+def _write(kind: str, fields: Json, log: EventLog, journal: Journal) -> None:
     named = {_NAMES[kind][name]: value for name, value in fields.items()}
     if not _MADE_BY_THE_JOURNAL.isdisjoint(fields):
         log.event(_KINDS[kind], **named)

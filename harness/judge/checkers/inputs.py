@@ -18,6 +18,7 @@ from msgspec import UNSET, UnsetType
 from harness.history.event import Emission, Id, In, Out, Owm, W, Wm
 from harness.history.values import shown
 from harness.judge.checkers.history_trace import AttemptTrace, SubtaskTrace
+from harness.system.json_types import JsonView
 
 _ELEMENTS_NAMED = 8
 
@@ -132,12 +133,12 @@ Element = RecordOf | Mark
 """One entry of a snap's `elements`. A Mark never equals a RecordOf: the tuples differ in length."""
 
 
-def element_of(given: Mapping[str, Any]) -> Element:
+def element_of(given: JsonView) -> Element:
     """One entry of `elements`; fields that `docs/reference/history.md` does not name are ignored."""
     return RecordOf(given["id"]) if "id" in given else Mark(given["pos"], given["w"])
 
 
-def elements_of(given: Sequence[Mapping[str, Any]]) -> Iterator[Element]:
+def elements_of(given: Sequence[JsonView]) -> Iterator[Element]:
     """The entries of `elements`, in order."""
     return map(element_of, given)
 

@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from harness.history.event import Event, Out, Owm
 from harness.history.header import Header
@@ -29,6 +28,7 @@ from harness.judge.checkers.indexed_history import IndexedHistory
 from harness.judge.checkers.invariant import Invariant, conclude
 from harness.judge.checkers.registry import CHECKERS
 from harness.judge.checkers.screen_verdicts import NotScreened, ScreenVerdicts, screen_history
+from harness.system.json_types import Json
 
 _ALWAYS_COUNTS = "V23"
 """A vacuous V23 always counts: the run did not show what was expected."""
@@ -79,7 +79,7 @@ class Malformed:
     view: str = ""
     """The view of the history, if its header says one."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Json:
         """The form of `floodmark check --format json`."""
         return {
             "verdict": "malformed",

@@ -17,6 +17,7 @@ from harness.history.outside import OUTSIDE
 from harness.history.verdict import Anomaly, InvariantVerdict, Judgement
 from harness.judge.second_judge import Opinion, opinions, read_lines, verdict
 from harness.system.errors import UsageError, WorldError
+from harness.system.json_types import Json
 from harness.system.whole_file import temporary_folder
 
 _READ_ITSELF = (".jsonl", ".gz")
@@ -48,7 +49,7 @@ class SecondOpinion:
         found = f"second judge: {self.verdict.upper() or 'NO VERDICT'}, and THE TWO JUDGES DISAGREE"
         return (found, *(f"  {sentence}" for sentence in self.differs))
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Json:
         return {"verdict": self.verdict, "agrees": self.agrees, "differs": list(self.differs)}
 
 
@@ -68,7 +69,7 @@ def second_opinion(path: Path, judged: Judgement) -> SecondOpinion:
         return SecondOpinion(verdict="", differs=(message,), compared=0)
 
 
-def _lines(path: Path) -> list[dict[str, Any]]:
+def _lines(path: Path) -> list[Json]:
     if path.is_file() and path.suffix in _READ_ITSELF:
         return read_lines(path)
     try:
@@ -81,7 +82,7 @@ def _lines(path: Path) -> list[dict[str, Any]]:
         raise WorldError(message, fix="free disk space in the temporary folder, or set TMPDIR") from error
 
 
-def compared(judged: Judgement, lines: list[dict[str, Any]], given: Mapping[str, Opinion]) -> SecondOpinion:
+def compared(judged: Judgement, lines: list[Json], given: Mapping[str, Opinion]) -> SecondOpinion:
     """The two verdicts on `lines`, on the invariants that `judged` has."""
     chosen = {judgement.invariant: given[judgement.invariant] for judgement in judged.invariants}
     overall = verdict(lines, chosen)

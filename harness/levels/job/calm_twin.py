@@ -5,9 +5,8 @@ Invariant: each number was measured in a run without faults; what it says of the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from harness.faults.parts.triggers import LookupMoment, SinkMoment
 from harness.levels.job.finished import ExpectedRows
@@ -16,6 +15,7 @@ from harness.levels.job.job_run_parts import Pace
 from harness.levels.job.job_scenario import JobScenario
 from harness.levels.job.traffic import Message, requests_over
 from harness.system.errors import CannotHere
+from harness.system.json_types import JsonView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class CalmRun:
         return self.keeps_files or self.keeps_tables
 
     @property
-    def facts(self) -> Mapping[str, Any]:
+    def facts(self) -> JsonView:
         """For the report."""
         sink = requests_over(self.messages, "sink")
         commits = sum(one.commits for one in sink)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -21,6 +20,7 @@ from harness.scenario.model import Scenario
 from harness.scenario.settings import settings_applied
 from harness.scenario.yaml_text import Problem, ScenarioProblems, problem_at, read_yaml
 from harness.system.errors import NothingRan
+from harness.system.json_types import Json
 
 
 def job_catalogue() -> dict[str, Path]:
@@ -112,7 +112,7 @@ def _validated(data: object) -> JobScenario | list[Mistake]:
         return mistakes_in(error, data, root=JobScenario)
 
 
-def _of_ordinary(scenario: Scenario) -> dict[str, Any]:
+def _of_ordinary(scenario: Scenario) -> Json:
     """What a job gets of an ordinary scenario."""
     workload = scenario.workload
     dumped = scenario.model_dump(mode="json", by_alias=True)

@@ -32,6 +32,7 @@ from harness.history.outside import (
 from harness.levels.job.binlog import LoggedTransaction, LogPosition
 from harness.levels.job.sink_rows import SinkColumns, SinkReplay, id_text
 from harness.system.clock import monotonic_us
+from harness.system.json_types import JsonView
 
 _KINDS: Mapping[str, type[msgspec.Struct]] = {
     "offer": Offer,
@@ -104,7 +105,7 @@ class JobRecording:
             self._ends.setdefault(fault, []).append(noted)
 
     def evidence(
-        self, fault: str, cycle: int, *, evidence: Mapping[str, Any] | None = None, error: str | None = None
+        self, fault: str, cycle: int, *, evidence: JsonView | None = None, error: str | None = None
     ) -> None:
         """Tells the end of a fault's activation (from 0) its evidence, or why the fault itself failed."""
         with self._lock:
@@ -134,14 +135,12 @@ class JobRecording:
         with self._lock:
             return max((one.t_us for one in self._noted if one.kind in kinds), default=None)
 
-    def told(self) -> Sequence[tuple[int, LogPosition, str, Mapping[str, Any]]]:
+    def told(self) -> Sequence[tuple[int, LogPosition, str, JsonView]]:
         """All events so far: time, place, kind and fields."""
         with self._lock:
             return [(one.t_us, one.at, one.kind, one.fields) for one in self._noted]
 
-    def _add(
-        self, kind: str, place: LogPosition, fields: Mapping[str, Any], *, t_us: int | None = None
-    ) -> _Noted:
+    def _add(self, kind: str, place: LogPosition, fields: JsonView, *, t_us: int | None = None) -> _Noted:
         last = self._noted[-1] if self._noted else None
         now = monotonic_us() if t_us is None else t_us
         noted = _Noted(

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from harness.levels.job.binlog import LoggedTransaction
 from harness.levels.job.job_file import SinkTable
+from harness.system.json_types import Json, JsonView
 
 _SIGNIFICANT: Final = 6
 """Decimal digits of a FLOAT column, as SELECT shows them."""
@@ -40,7 +41,7 @@ class SinkRow:
         """Equal for equal ids."""
         return id_text(self.id)
 
-    def told(self) -> dict[str, Any]:
+    def told(self) -> Json:
         """The fields of an event."""
         return {"id": self.id, **({} if self.j is None else {"j": self.j}), "v": list(self.v)}
 
@@ -71,7 +72,7 @@ class SinkColumns:
             v=tuple(self._told(column, values) for column in self.sink.values),
         )
 
-    def _number(self, values: Mapping[str, Any]) -> int | None:
+    def _number(self, values: JsonView) -> int | None:
         if not self.sink.j:
             return None
         found = values.get(self.sink.j)

@@ -13,12 +13,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
-from typing import Any, Final
+from typing import Final
 from urllib.parse import unquote, urlsplit
 
 import psutil
 
 from harness.system.clock import Deadline
+from harness.system.json_types import JsonView
 from harness.system.process_identity import ProcessIdentity
 
 _DRIVER: Final = "org.apache.spark.deploy.SparkSubmit"
@@ -140,7 +141,7 @@ def find_checkpoints(state: Path) -> list[SparkCheckpoint]:
     return [SparkCheckpoint(folder=folder) for folder in sorted(found)]
 
 
-def _objects(log: Path) -> Iterator[Mapping[str, Any]]:
+def _objects(log: Path) -> Iterator[JsonView]:
     """The JSON objects of one of Spark's logs, whose first line is a version."""
     try:
         lines = log.read_text("utf-8").splitlines()

@@ -21,6 +21,7 @@ from harness.levels.job.job_file import SinkTable
 from harness.levels.job.recording import JobRecording
 from harness.levels.job.sink_rows import SinkColumns, SinkReplay, id_text, is_of_table
 from harness.system.errors import UsageError, WorldError
+from harness.system.json_types import JsonView
 
 
 @dataclass(slots=True, kw_only=True)
@@ -140,7 +141,7 @@ def note_tables(
     *,
     sink: SinkTable,
     columns: SinkColumns | None,
-    offered: Mapping[str, Any],
+    offered: JsonView,
 ) -> None:
     """Notes reading `number` of a job's tables; a table that does not exist, or was dropped, has no rows.
 

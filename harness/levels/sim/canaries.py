@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any, Final
@@ -32,6 +31,7 @@ from harness.scenario.order import Order
 from harness.scenario.outcome import WorldDescription
 from harness.system.choices import Draw
 from harness.system.errors import HarnessError
+from harness.system.json_types import JsonView
 
 _LEVEL: Final = "sim"
 _LIMIT: Final = 1_000_000
@@ -124,7 +124,7 @@ class _Place:
         else:
             self.tape.add(msgspec.structs.replace(event, n=self.tape.n, t=self.tape.t))
 
-    def store(self, table: str, row: Mapping[str, Any]) -> None:
+    def store(self, table: str, row: JsonView) -> None:
         stamp = {"subtask": row.get("s", 0), "epoch": row.get("c", 1), "token": row["token"]}
         if table == DEAD_LETTERS:
             letter = StoredDeadLetter(seq=row["seq"], id=row["id"], error=row["error"], **stamp)

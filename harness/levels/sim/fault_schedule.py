@@ -24,6 +24,7 @@ from harness.scenario.model import Scenario
 from harness.scenario.moments import Moments, shown_by
 from harness.scenario.workloads.lookups import LookupSource, nth_ids, own_records
 from harness.sut.inside_faults import FaultyCalls, PlannedCalls
+from harness.system.json_types import Json
 
 if TYPE_CHECKING:
     from harness.faults.simulated.acts import Shaped
@@ -211,7 +212,7 @@ class _OfCalls:
             self.counts.update({what: 1} if self.fault.shows is None else {})
         self.over = self.over or self.counts.total() >= self.fault.times
 
-    def evidence(self) -> dict[str, Any]:
+    def evidence(self) -> Json:
         """The number of calls for each act or measurement."""
         return dict(sorted(self.counts.items()))
 

@@ -42,6 +42,7 @@ from harness.system.choices import Draw
 from harness.system.clock import Deadline, monotonic_us
 from harness.system.errors import UsageError
 from harness.system.forked import in_child
+from harness.system.json_types import JsonView
 
 if TYPE_CHECKING:
     from harness.world.world import World
@@ -229,17 +230,13 @@ _CHILD_S: Final = 120.0
 """How long all calls may take in real time: virtual time has its own, much shorter limit."""
 
 
-def ask_in_child(
-    questions: Questions, *, rows: Sequence[list[Any]], row_bytes: int
-) -> Sequence[Mapping[str, Any]]:
+def ask_in_child(questions: Questions, *, rows: Sequence[list[Any]], row_bytes: int) -> Sequence[JsonView]:
     """Call `ask_simulated` in a process of its own."""
     ask = partial(ask_simulated, questions, rows=rows, row_bytes=row_bytes)
     return in_child(ask, what=f"--sut {questions.sut}, called alone without any fault,", limit_s=_CHILD_S)
 
 
-def ask_simulated(
-    questions: Questions, *, rows: Sequence[list[Any]], row_bytes: int
-) -> Sequence[Mapping[str, Any]]:
+def ask_simulated(questions: Questions, *, rows: Sequence[list[Any]], row_bytes: int) -> Sequence[JsonView]:
     """The lines of the twin."""
     draw = Draw(questions.seed, "calm twin")
     hub = Hub(draw, limit_ms=_LIMIT_MS, steps_max=_STEPS_MAX)

@@ -39,6 +39,7 @@ from harness.sut.loop_watch import code_of
 from harness.sut.phases import Phases
 from harness.sut.positions import SubtaskSource
 from harness.system.errors import HarnessError
+from harness.system.json_types import Json
 from harness.system.process_identity import ProcessIdentity
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def read_tables(tables: SimulatedTables, tape: Tape, *, names: Collection[str] =
     return unread
 
 
-def _read_audit(tape: Tape, rows: Sequence[tuple[Any, ...]], values: dict[str, Any]) -> None:
+def _read_audit(tape: Tape, rows: Sequence[tuple[Any, ...]], values: Json) -> None:
     t = tape.t
     for n, (seq, subtask, id_, token, _, j, text) in enumerate(rows, tape.numbered + 1):
         v = _decoded(text, values)
@@ -80,7 +81,7 @@ def _read_audit(tape: Tape, rows: Sequence[tuple[Any, ...]], values: dict[str, A
     tape.numbered += len(rows)
 
 
-def _read_rows(tape: Tape, table: str, rows: Sequence[tuple[Any, ...]], values: dict[str, Any]) -> None:
+def _read_rows(tape: Tape, table: str, rows: Sequence[tuple[Any, ...]], values: Json) -> None:
     t = tape.t
     for n, (seq, _, id_, token, epoch, j, text) in enumerate(rows, tape.numbered + 1):
         if table == DEAD_LETTERS:
@@ -92,7 +93,7 @@ def _read_rows(tape: Tape, table: str, rows: Sequence[tuple[Any, ...]], values: 
     tape.numbered += len(rows)
 
 
-def _decoded(text: str, values: dict[str, Any]) -> Any:
+def _decoded(text: str, values: Json) -> Any:
     """The value stored as `text`; `values` keeps what was decoded, for the audit and the outputs hold the same."""
     if text not in values:
         values[text] = stored_value(text)

@@ -36,6 +36,7 @@ from harness.sut.phases import Phases
 from harness.sut.positions import SubtaskSource, restored
 from harness.sut.variant import Variant
 from harness.system.clock import monotonic_us
+from harness.system.json_types import Json
 from harness.system.process_identity import ProcessIdentity
 from reference_impl.elements import Record, Watermark
 from reference_impl.errors import CancelTaskException
@@ -313,7 +314,7 @@ class _HandedOver:
     def write_dead_letter(self, *, id: int, error: str) -> None:
         self.dead.append(DeadRow(id=id, error=error))
 
-    def commit(self, epoch: int, *, position: int, elements: Sequence[dict[str, Any]]) -> None:
+    def commit(self, epoch: int, *, position: int, elements: Sequence[Json]) -> None:
         """Keeps the checkpoint for the driver."""
         del epoch
         self.checkpoint = position, list(elements)

@@ -31,6 +31,7 @@ from harness.scenario.workloads.shape import (
     with_values_like,
 )
 from harness.system.choices import Choices, Draw
+from harness.system.json_types import Json
 
 __all__ = [
     "CustomerRows",
@@ -279,7 +280,7 @@ class CustomerRows:
     def __init__(self, rows: Sequence[list[Any]]) -> None:
         self._rows = rows
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
+    def __iter__(self) -> Iterator[Json]:
         for number, row in enumerate(self._rows, start=1):
             yield _columns(number, row)
 
@@ -298,14 +299,14 @@ class CustomerRows:
         return found
 
 
-def _columns(number: int, row: list[Any]) -> dict[str, Any]:
+def _columns(number: int, row: list[Any]) -> Json:
     told, name, city, tier = row
     key = key_of(told)
     k, part = key if isinstance(key, tuple) else (key, None)
     return {"n": number, "k": k, "part": part, "name": name, "city": city, "tier": tier, "ver": 0}
 
 
-def expected_value(row: list[Any]) -> dict[str, Any]:
+def expected_value(row: list[Any]) -> Json:
     """The result of the reference lookup for `row`."""
     _, name, city, tier = row
     return {"name": name, "city": city, "tier": tier}

@@ -28,6 +28,7 @@ from msgspec import Struct
 
 from harness.scenario.model import Workload
 from harness.system.choices import Draw
+from harness.system.json_types import Json
 
 if TYPE_CHECKING:
     from harness.faults.model.fault import Fault
@@ -143,7 +144,7 @@ class Lookup(Struct, frozen=True, kw_only=True):
     row_bytes: int = 0
     """The bytes of padding in each row of the answer."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Json:
         """The JSON form, for snapshots."""
         asked = {"id": self.id, "key": self.key, "service_ms": self.service_ms}
         return {**asked, "row_bytes": self.row_bytes} if self.row_bytes else asked
@@ -161,7 +162,7 @@ class OwnLookup(Lookup, frozen=True, kw_only=True):
         message = f"record {self.id} has no field `{name}`; its line has id, key, {', '.join(fields) or 'and no more'}"
         raise AttributeError(message)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Json:
         return {**super().as_json(), "fields": self.fields}
 
 
@@ -170,7 +171,7 @@ class StampedLookup(Lookup, frozen=True, kw_only=True):
 
     stamp: dict[str, int]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Json:
         return {**super().as_json(), "stamp": self.stamp}
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from harness.sut.variant import BuildMailbox
 from harness.system.choices import Draw
+from harness.system.json_types import Json
 from reference_impl.mailbox.loops import real_loop, virtual_loop
 from reference_impl.mailbox.mailbox import MAX_PRIORITY, MIN_PRIORITY, Mail, Mailbox
 
@@ -33,7 +34,7 @@ class MailStep:
     afar: bool = False
     """Put by another thread."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Json:
         given = {"what": self.what, "priority": self.priority, "urgent": self.urgent}
         given |= {"deferrable": self.deferrable, "afar": self.afar}
         return {"do": self.do, **{name: value for name, value in given.items() if value}}
@@ -59,7 +60,7 @@ def _drawn(draw: Draw, number: int) -> MailStep:
     )
 
 
-def answers_of(build: BuildMailbox, program: Sequence[MailStep]) -> list[dict[str, Any]]:
+def answers_of(build: BuildMailbox, program: Sequence[MailStep]) -> list[Json]:
     """What a mailbox gives for each step, as events."""
     from_afar = any(step.afar for step in program)  # a foreign thread cannot enter virtual time
     with real_loop() if from_afar else virtual_loop() as loop:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal, TypeVar, cast
 
+from harness.system.json_types import Json
 from reference_impl.operator.build import Mode
 from reference_impl.operator.retry import (
     NO_RETRY,
@@ -249,7 +250,7 @@ def _multiplier(where: str, raw: Any) -> float:
     return number
 
 
-def _object(where: str, raw: object) -> dict[str, Any]:
+def _object(where: str, raw: object) -> Json:
     if not isinstance(raw, dict):
         raise CommandRefused(Code.BAD_ARGUMENT, f"{where} must be an object")
     return raw

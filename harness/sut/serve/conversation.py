@@ -26,6 +26,7 @@ from harness.sut.serve.config import (
 )
 from harness.sut.serve.line import elements_of, object_of, shown, written
 from harness.sut.serve.systems import ScriptedFunction, System
+from harness.system.json_types import Json
 from harness.system.versions import VERSION
 from reference_impl.elements import (
     LatencyMarker,
@@ -368,7 +369,7 @@ class _Conversation:
             else:
                 return
 
-    def _perform(self, raw: dict[str, Any]) -> None:
+    def _perform(self, raw: Json) -> None:
         command = raw.pop("cmd", None)
         if not isinstance(command, str) or command not in COMMANDS:
             raise CommandRefused(Code.UNKNOWN_COMMAND, f"there is no command {str(command)[:60]!r}")
@@ -451,7 +452,7 @@ class _Conversation:
         self._closing = True
         raise Unwound
 
-    def _write(self, event: dict[str, Any]) -> None:
+    def _write(self, event: Json) -> None:
         self._write_line(written(event))
 
 

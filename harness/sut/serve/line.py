@@ -12,21 +12,21 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import msgspec
 
 from harness.history.strict_json import Loose, strictly
 from harness.sut.serve.config import Code, CommandFields, CommandRefused, a_bool, a_list, a_whole, anything
+from harness.system.json_types import Json
 from reference_impl.elements import QueueElement, Record, Watermark, WatermarkStatus
 
 
-def shown(elements: Iterable[QueueElement]) -> list[dict[str, Any]]:
+def shown(elements: Iterable[QueueElement]) -> list[Json]:
     """The JSON form of each element."""
     return [_shown(element) for element in elements]
 
 
-def _shown(element: QueueElement) -> dict[str, Any]:
+def _shown(element: QueueElement) -> Json:
     match element:
         case Record():
             return {"value": element.value, "ts": element.timestamp}
@@ -110,7 +110,7 @@ class Lines:
             self._rest_bytes += len(part)
 
 
-def object_of(line: bytes) -> dict[str, Any]:
+def object_of(line: bytes) -> Json:
     """The JSON object in a line; raises a `CommandRefused`."""
     if len(line) > LINE_MAX:
         raise CommandRefused(Code.NOT_JSON, f"the line is longer than {LINE_MAX} bytes")
@@ -135,7 +135,7 @@ def _infinities(value: object) -> Iterable[bool]:
 _MAY_BE_INFINITE = re.compile(rb"[0-9][eE]|[0-9]{308}").search
 
 
-def written(event: dict[str, Any]) -> bytes:
+def written(event: Json) -> bytes:
     """An event as a line."""
     try:
         return _encode(event) + b"\n"

@@ -17,6 +17,7 @@ from typing import Any, Protocol, TypedDict, Unpack
 from msgspec import Struct
 
 from harness.sut.serve.config import Code, CommandRefused, OperatorConfig, canonical, key_of
+from harness.system.json_types import Json
 from reference_impl.elements import OperatorInput, QueueElement, Record
 from reference_impl.errors import CallTimedOut
 from reference_impl.flip12.wait_operator import build_operator as build_emitter_operator
@@ -43,7 +44,7 @@ class _OpenCall(Struct, eq=False):
 class ScriptedFunction(AsyncFunction):
     """Writes an event for each call, and completes calls by command. Mutable."""
 
-    def __init__(self, config: OperatorConfig, write: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(self, config: OperatorConfig, write: Callable[[Json], None]) -> None:
         self._config = config
         self._write = write
         self._calls: dict[int, _OpenCall] = {}

@@ -24,6 +24,7 @@ from harness.system.child import Child
 from harness.system.choices import fresh_secret
 from harness.system.clock import Deadline, monotonic_us, wait_until
 from harness.system.errors import WorldError
+from harness.system.json_types import Json
 from harness.world.containers.container_server import (
     ContainerMachine,
     SmallVolume,
@@ -140,7 +141,7 @@ def open_containers_world(
         )
 
 
-def _plan_of_second(needs: frozenset[str], *, ledger: Ledger, ports: range | None) -> dict[str, Any]:
+def _plan_of_second(needs: frozenset[str], *, ledger: Ledger, ports: range | None) -> Json:
     """The published addresses of a second server and of its links, if there is to be one."""
     if REPLICA not in needs:
         return {}

@@ -8,7 +8,7 @@ letters, and the input after the oldest snap that may still be restored.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -17,6 +17,7 @@ from harness.history.event import Call, Dead, End, Failed, Id, In, Out, Owm, Res
 from harness.history.values import same
 from harness.judge.checkers.screen.tables import Epoch
 from harness.judge.checkers.screen.totals import Entry, ExpectedRows, Irregular, Segment, Sums, alike
+from harness.system.json_types import JsonView
 
 
 class Failures:
@@ -203,7 +204,7 @@ def _stored(life: AttemptScreen, snap: Snap) -> dict[Id, In]:
     return sources
 
 
-def _by_segment(elements: Sequence[Mapping[str, Any]]) -> list[Any]:
+def _by_segment(elements: Sequence[JsonView]) -> list[Any]:
     """The stored elements as segments; order between two watermarks does not count."""
     segments: list[Any] = [Counter()]
     for element in elements:

@@ -7,7 +7,7 @@ looked for in what the attempts recorded, with a source that is drawn anew.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from msgspec import UNSET
 
@@ -30,8 +30,21 @@ from harness.scenario.workloads.lookups import (
 from harness.scenario.workloads.shape import key_of, told_key
 from harness.system.errors import HarnessError
 
+if TYPE_CHECKING:
+    from harness.engine.level import RunRecord
 
-def refuse_other_source(order: Order, events: Sequence[Event]) -> None:
+
+def refuse_other_record(order: Order, record: RunRecord) -> None:
+    """Raises HarnessError if the record's claims, seed or counts are not those of `order`."""
+    _refuse_other_claims(order, record.header)
+    _refuse_other_source(order, record.events)
+    # The outputs of a finished run were read: then SQL counted them, too.
+    is_uncounted = record.error is None and "rows" not in record.accounting
+    if is_uncounted and any(type(event) is TableRead and event.table == OUTPUTS for event in record.events):
+        _refuse("the outputs were read, and SQL did not count them")
+
+
+def _refuse_other_source(order: Order, events: Sequence[Event]) -> None:
     """Raises HarnessError if a record or watermark is not the one that the order's seed gives at its position.
 
     Not with a planted defect, which may be one of the source, and not with two inputs, which are read in any order.
@@ -60,7 +73,7 @@ def refuse_other_source(order: Order, events: Sequence[Event]) -> None:
 
 
 def _refuse_other_records(order: Order, events: Sequence[Event]) -> None:
-    """As `refuse_other_source`, but compares each record by its id: after a rescaling its position says nothing."""
+    """As `_refuse_other_source`, where positions depend on where the subtasks were cut: of each record alone."""
     records = records_of_all(order.scenario.workload, seed=order.seed)
     for event in events:
         if type(event) is In:
@@ -86,7 +99,7 @@ def _is_of(source: LookupSource, event: In | Wm) -> bool:
     return type(event) is In and (event.id, event.key, event.ts) == given
 
 
-def refuse_other_claims(order: Order, header: Header) -> None:
+def _refuse_other_claims(order: Order, header: Header) -> None:
     """Raises HarnessError if the header claims less, or of another operator, than the scenario says.
 
     It reads the parsed header and the scenario, and shares nothing with `harness.scenario.claims`, which wrote it.
@@ -207,12 +220,3 @@ def _are_stamped(told: Sequence[object], wanted: Sequence[object]) -> bool:
         isinstance(one, dict) and (row if isinstance(row, dict) else {"value": row}).items() <= one.items()
         for one, row in zip(told, wanted, strict=True)
     )
-
-
-def refuse_uncounted_rows(
-    accounting: Mapping[str, int], events: Sequence[Event], *, error: str | None
-) -> None:
-    """Raises HarnessError if the outputs of a finished run were read and not counted."""
-    is_uncounted = error is None and "rows" not in accounting
-    if is_uncounted and any(type(event) is TableRead and event.table == OUTPUTS for event in events):
-        _refuse("the outputs were read, and SQL did not count them")

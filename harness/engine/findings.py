@@ -128,6 +128,11 @@ def _finding(fault: Fault, run: _Run) -> FaultRecord:
         case _:
             message = f"`{fault.do}` is neither done from outside nor found in the lines"
             raise HarnessError(message)
+    return fault_record(fault, times)
+
+
+def fault_record(fault: Fault, times: Iterable[FaultTime]) -> FaultRecord:
+    """What became of a fault, with its plan."""
     plan = fault.model_dump(mode="json", by_alias=True, exclude_none=True)
     return FaultRecord(id=fault.id, kind=fault.do, plan=plan, times=tuple(times))
 

@@ -7,8 +7,9 @@ activation of a fault has its own thread.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self, cast
 
 import pymysql
@@ -16,7 +17,7 @@ import pymysql
 from harness.engine.schedule import Schedule
 from harness.faults.model.fault import Fault, OutsideFault
 from harness.faults.parts.triggers import MomentOfJob
-from harness.faults.real.evidence import Evidence, ProxyEvidence, Seen, as_the_proxy_saw
+from harness.faults.real.evidence import Evidence, LogPage, ProxyEvidence, Seen, as_the_proxy_saw
 from harness.faults.real.fault_site import Control, Site, Workers
 from harness.faults.real.server_control import ServerControl
 from harness.history.follower import Progress
@@ -48,30 +49,34 @@ NoteTaker = Callable[[FaultNote], int]
 
 
 @dataclass(slots=True, kw_only=True)
-class FaultActivation:
-    """One activation of a fault. Call `start`, then `heal`, from one thread.
-
-    Mutable: its own thread fills in times, facts and proxy events.
+class Activation:
+    """One activation of a fault. Mutable: its own thread fills in times, facts and proxy events.
 
     Invariant: the context manager of `inject` ends in the thread that began it, once `over` is set or an error occurs.
     """
 
     fault: OutsideFault
-    outside: OutsideFaults
+    place: OutsideFaults
     cycle: int
     """The number of the activation, from 0."""
     after: int = 0
     """The last event of the proxy's log that belongs to earlier activations."""
     arming_us: int | None = None
+    """When its moment came; None: it has not come."""
     armed_us: int | None = None
     healing_us: int | None = None
+    over_us: int | None = None
+    """When the place was told that it is over."""
     failure: BaseException | None = None
     facts: list[Mapping[str, Any]] = field(default_factory=list)
     events: list[ProxyEvidence] = field(default_factory=list)
     effective: bool = False
-    is_told: bool = False
+    ready: threading.Event = field(default_factory=threading.Event)
+    """Set when it can miss no message any more for which it waits."""
+    over: threading.Event = field(default_factory=threading.Event)
+    """Set when it is to heal."""
+    _is_reported: bool = False
     _keeps_log: bool = False
-    _over: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
     @property
@@ -85,89 +90,126 @@ class FaultActivation:
         return self._thread is not None and not self._thread.is_alive()
 
     @property
-    def is_settled(self) -> bool:
-        """Whether its thread only waits."""
-        return self.ended or (self.acts and not self._over.is_set())
+    def waits(self) -> bool:
+        """Whether it waits for a moment of a job, from before the job's first start."""
+        return isinstance(self.fault.when, MomentOfJob)
 
     @property
-    def log(self) -> list[ProxyEvidence] | None:
-        """The proxy's events so far; None: the proxy keeps no log."""
-        return list(self.events) if self._keeps_log else None
+    def is_settled(self) -> bool:
+        """Whether its thread only waits."""
+        has_not_begun = self.waits and self.arming_us is None
+        return self.ended or has_not_begun or (self.acts and not self.over.is_set())
+
+    def seen(self, others: Seen) -> Seen:
+        """`others`, which says what clients had, with what is known of this activation so far."""
+        now_us = self.place.now_us
+        return replace(
+            others,
+            arming_us=self.arming_us,
+            armed_us=self.armed_us or now_us,
+            healed_us=self.healing_us or now_us,
+            log=list(self.events) if self._keeps_log else None,
+            facts=list(self.facts),
+        )
 
     def start(self) -> None:
         """Starts the thread, which arms the fault."""
         self._thread = threading.Thread(target=self._run, name=f"fault {self.fault.id}", daemon=True)
         self._thread.start()
 
+    def look(self) -> None:
+        if self.effective or not self.acts:
+            return
+        evidence = self.place.evidence(self)
+        if evidence:
+            self.effective = True
+            self._note(TookEffect)
+            self.place.tell(f"{self.fault.id} took effect: {in_words(evidence)}")
+
     def end(self) -> None:
         """Tells the thread to heal the fault; does not wait."""
-        self._over.set()
+        self.over.set()
 
-    def heal(self) -> None:
+    def report(self) -> None:
+        """Once: what became of it. Raises the fault's error where it ends the run."""
+        if not self._is_reported:
+            self._is_reported = True
+            self.place.report(self)
+
+    def close(self) -> None:
         """Heals the fault and waits for the thread. Raises WorldError if that takes too long."""
-        self._over.set()
-        if self._thread is None:
-            return
-        self._thread.join(_HEAL_LIMIT_S)
-        if self._thread.is_alive():
-            message = f"fault {self.fault.id} ({self.fault.do}) has not healed within {_HEAL_LIMIT_S:g} s"
-            raise WorldError(
-                message, fix="look at the logs of the server and the proxy; this world is not used again"
-            )
+        self.over.set()
+        if self._thread is not None:
+            self._thread.join(_HEAL_LIMIT_S)
+            if self._thread.is_alive():
+                message = f"fault {self.fault.id} ({self.fault.do}) has not healed within {_HEAL_LIMIT_S:g} s"
+                raise WorldError(
+                    message, fix="look at the logs of the server and the proxy; this world is not used again"
+                )
+        self.report()
 
     def _run(self) -> None:
         try:
             self._act()
         except BaseException as error:  # noqa: BLE001 - kept for the schedule, which raises it in the main thread
-            self.failure = self._told(error)
+            self.failure = self._with_fault_named(error)
 
     def _act(self) -> None:
-        self._skip_events()
-        self.arming_us = self._noted(Arming)
-        self._inject(self._site())
-
-    def _site(self) -> Site:
-        """What the fault may use."""
-        return Site(
-            control=self.outside.control,
-            server=self.outside.server,
-            workers=self.outside.workers,
+        read = self._read_log()
+        if read is not None:
+            self.after, self._keeps_log = read.next, True
+        place = self.place
+        site = Site(
+            control=place.control,
+            server=place.server,
+            workers=place.workers,
             note_fact=self._note_fact,
-            seed=self.outside.seed,
-            over=self._over,
-            spark=self.outside.workers.spark(),
+            seed=place.seed,
+            over=self.over,
+            spark=place.workers.spark(),
         )
+        try:
+            with place.moment(self, site) as come:
+                if come is not None:
+                    self._begin()
+                    self._inject(come)
+        except BaseException:
+            self._begin()  # also of a fault that fails before its moment: it was to act, and could not
+            raise
+        finally:
+            if self.arming_us is not None:
+                self.over_us = place.acted(self)
+
+    def _begin(self) -> None:
+        if self.arming_us is None:
+            self.arming_us = self.place.acts_now(self)
 
     def _inject(self, site: Site) -> None:
         """Keeps the fault active until it is to heal."""
         with self.fault.inject(site):
             if site.held is not None:
                 site.held.release()
-            self.armed_us = self._noted(Armed, logged=self._keeps_log)
-            while not self._over.wait(_LOOK_S):
+            self.armed_us = self._note(Armed, logged=self._keeps_log)
+            while not self.over.wait(_LOOK_S):
                 self._read_events()
             self._read_events()
-            self.healing_us = self._noted(Healing)
+            self.healing_us = self._note(Healing)
         self._read_events()
-        self._noted(Healed)
+        self._note(Healed)
 
-    def _noted(self, kind: type[FaultNote], **facts: Any) -> int:
-        return self.outside.note(kind(fault=self.fault.id, cycle=self.cycle, **facts))
+    def _note(self, kind: type[FaultNote], **facts: Any) -> int:
+        return self.place.note(kind(fault=self.fault.id, cycle=self.cycle, **facts))
 
     def _note_fact(self, **facts: Any) -> None:
         self.facts.append(facts)
-        self._noted(Found, facts=facts)
+        self._note(Found, facts=facts)
 
-    def _skip_events(self) -> None:
+    def _read_log(self) -> LogPage | None:
         link = self.fault.on_link
-        read = None if link is None else self.outside.control.link_log(link, self.after)
-        if read is not None:
-            self.after, self._keeps_log = read.next, True
+        return None if link is None else self.place.control.link_log(link, self.after)
 
     def _read_events(self) -> None:
-        if not self._keeps_log or self.fault.on_link is None:
-            return
-        read = self.outside.control.link_log(self.fault.on_link, self.after)
+        read = self._read_log() if self._keeps_log else None
         if read is None:
             return
         self.after = read.next
@@ -176,46 +218,23 @@ class FaultActivation:
             is_mine = event.toxic in {"", self.fault.id} or event.toxic.startswith(f"{self.fault.id}.")
             if is_mine and len(self.events) < _EVENTS_MAX:
                 self.events.append(event)
-                self._noted(ProxyActed, deed=event.line())
+                self._note(ProxyActed, deed=event.line())
 
-    def _told(self, error: BaseException) -> BaseException:
+    def _with_fault_named(self, error: BaseException) -> BaseException:
         """Wraps the error in one of our own that names the fault and the stage."""
         stage = "armed" if self.armed_us is None else "healed" if self.healing_us else "kept active"
         where = f"fault {self.fault.id} ({self.fault.do}) could not be {stage}"
         match error:
             case FloodmarkError():
-                told: FloodmarkError = type(error)(f"{where}: {error.what}", fix=error.fix)
+                named: FloodmarkError = type(error)(f"{where}: {error.what}", fix=error.fix)
             case OSError() | pymysql.MySQLError():
-                told = WorldError(
+                named = WorldError(
                     f"{where}: {error}", fix="run it again with --keep always, and look at the logs"
                 )
             case _:
-                told = HarnessError(f"{where}: {type(error).__name__}: {error}", fix="please report it")
-        told.__cause__ = error
-        return told
-
-    def look(self) -> None:
-        if self.effective or not self.acts:
-            return
-        evidence = self.outside.evidence(self)
-        if evidence:
-            self.effective = True
-            self._noted(TookEffect)
-            self.outside.tell(f"{self.fault.id} took effect: {in_words(evidence)}")
-
-    def told(self) -> None:
-        if self.is_told:
-            return
-        self.is_told = True
-        if self.failure is not None:
-            raise self.failure
-        evidence = self.outside.evidence(self)
-        left = f"it took effect: {in_words(evidence)}" if evidence else "no evidence so far"
-        self.outside.tell(f"{self.fault.id} has healed; {left}")
-
-    def close(self) -> None:
-        self.heal()
-        self.told()
+                named = HarnessError(f"{where}: {type(error).__name__}: {error}", fix="please report it")
+        named.__cause__ = error
+        return named
 
 
 _LOOK_US: Final = 100_000
@@ -244,10 +263,10 @@ class OutsideFaults:
     watches_to_the_end: bool = True
     prolongs_us: int = 0
     """Zero, but where attempts come and go, or a job's batches: a short fault would fall between two of them."""
-    _schedule: Schedule[FaultActivation] = field(init=False)
+    _schedule: Schedule[Activation] = field(init=False)
     _alarms: list[_Alarm] = field(default_factory=list)
     _next_step: list[Callable[[], None]] = field(default_factory=list)
-    _begun: list[FaultActivation] = field(default_factory=list)
+    begun: list[Activation] = field(default_factory=list)
     _progress: Progress = field(default_factory=Progress)
 
     def __post_init__(self) -> None:
@@ -264,7 +283,7 @@ class OutsideFaults:
 
     def is_settled(self) -> bool:
         """Whether every fault that began is armed, and every one that is over has healed."""
-        return all(acting.is_settled for acting in self._begun)
+        return all(one.is_settled for one in self.begun)
 
     def step(self, progress: Progress, *, now_us: int) -> None:
         """Begins faults that are due and ends those that are over. Raises the error of a fault that failed."""
@@ -302,35 +321,54 @@ class OutsideFaults:
     def lasts_ms(self, fault: Fault) -> int | None:
         return fault.lasts_ms
 
-    def begins(self, fault: Fault, *, cycle: int, due_us: int) -> FaultActivation:
-        after = max((one.after for one in self._begun if one.fault.on_link == fault.on_link), default=0)
-        acting = self.activation()(fault=cast("OutsideFault", fault), outside=self, cycle=cycle, after=after)
-        self._begun.append(acting)
+    def begins(self, fault: Fault, *, cycle: int, due_us: int) -> Activation:
+        after = max((one.after for one in self.begun if one.fault.on_link == fault.on_link), default=0)
+        one = Activation(fault=cast("OutsideFault", fault), place=self, cycle=cycle, after=after)
+        self.begun.append(one)
         self.note(FaultDue(fault=fault.id, cycle=cycle, due=due_us))
-        waits = isinstance(fault.when, MomentOfJob)
-        self.tell(f"{fault.id} {'waits for its moment' if waits else 'begins'}")
-        return acting
+        self.tell(f"{fault.id} {'waits for its moment' if one.waits else 'begins'}")
+        return one
 
-    def activation(self) -> type[FaultActivation]:
-        """The class of the activations here."""
-        return FaultActivation
+    @contextmanager
+    def moment(self, one: Activation, site: Site) -> Iterator[Site | None]:
+        """Waits in the activation's thread until it is to act; what it may use then, or None: the run ended before."""
+        del one
+        yield site
 
-    def evidence(self, acting: FaultActivation) -> Evidence:
-        """The evidence of an activation so far."""
+    def acts_now(self, one: Activation) -> int:
+        """Records that its moment has come; returns when."""
+        return self.note(Arming(fault=one.fault.id, cycle=one.cycle))
+
+    def acted(self, one: Activation) -> int:
+        """Called in its thread when it is over; returns when."""
+        del one
+        return self.now_us
+
+    def report(self, one: Activation) -> None:
+        """Tells the user what became of it. Raises its error."""
+        if one.failure is not None:
+            raise one.failure
+        evidence = self.evidence(one)
+        left = f"it took effect: {in_words(evidence)}" if evidence else "no evidence so far"
+        self.tell(f"{one.fault.id} has healed; {left}")
+
+    def clients(self) -> Seen:
+        """What the clients had so far."""
         progress = self._progress
-        seen = Seen(
-            arming_us=acting.arming_us,
-            armed_us=acting.armed_us or self.now_us,
-            healed_us=acting.healing_us or self.now_us,
+        return Seen(
+            armed_us=0,
+            healed_us=0,
             calls=[*progress.timed.calls("lookups"), *progress.timed.calls("sink")],
             losses=progress.losses,
             errors=progress.errors,
-            log=acting.log,
-            facts=list(acting.facts),
         )
-        if progress.has_own_client:
-            seen = as_the_proxy_saw(seen, link=acting.fault.on_link)
-        return acting.fault.evidence(seen)
+
+    def evidence(self, one: Activation) -> Evidence:
+        """The evidence of an activation so far."""
+        seen = one.seen(self.clients())
+        if self._progress.has_own_client:
+            seen = as_the_proxy_saw(seen, link=one.fault.on_link)
+        return one.fault.evidence(seen)
 
     def __enter__(self) -> Self:
         return self

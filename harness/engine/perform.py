@@ -11,11 +11,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 from harness.engine.accounting import hold_outside_together, hold_together
-from harness.engine.cross_checks import (
-    refuse_other_claims,
-    refuse_other_source,
-    refuse_uncounted_rows,
-)
+from harness.engine.cross_checks import refuse_other_record
 from harness.engine.level import OutsideRecord, Play, Ran, RunRecord, RunSite
 from harness.history.files import write
 from harness.history.verdict import Judgement, Outcome, worst
@@ -52,9 +48,7 @@ def judged_by_order(order: AnyOrder, record: RunRecord | OutsideRecord) -> Judge
     if isinstance(record, OutsideRecord):
         return judged(record)
     assert isinstance(order, Order), "only a job is seen from outside"
-    refuse_other_claims(order, record.header)
-    refuse_other_source(order, record.events)
-    refuse_uncounted_rows(record.accounting, record.events, error=record.error)
+    refuse_other_record(order, record)
     return judged(record)
 
 

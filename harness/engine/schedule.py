@@ -46,7 +46,7 @@ class Acting(Protocol):
     def end(self) -> None:
         """Begins to heal it; does not wait."""
 
-    def told(self) -> None:
+    def report(self) -> None:
         """Called when it has healed: reports that once. Raises the fault's error."""
 
     def close(self) -> None:
@@ -241,7 +241,7 @@ class Schedule(Generic[A]):
         if not turn.acting.ended:
             self.place.look_again(partial(self._await_healed, planned, turn), soon=True)
             return
-        turn.acting.told()
+        turn.acting.report()
         if planned.begun < planned.fault.comes:
             assert planned.first_us is not None, "what has acted was due"
             next_us = planned.first_us + planned.begun * planned.fault.every_ms * 1000

@@ -117,9 +117,14 @@ def _excused(verdict: InvariantVerdict, lost: _Lost) -> InvariantVerdict:
     total = len(verdict.anomalies) + verdict.omitted
     if not all(map(lost.explains, verdict.anomalies)) or total > lost.of(verdict.anomalies[0].kind):
         return verdict
+    return blamed(verdict, f"{total} of these belong to commits")
+
+
+def blamed(verdict: InvariantVerdict, what: str) -> InvariantVerdict:
+    """A verdict that is undecided, since the database lost `what`."""
     why = (
-        f"blamed on the database (V22): {total} of these belong to commits that it had acknowledged on one server, and "
-        "that the server promoted since does not have"
+        f"blamed on the database (V22): {what} that it had acknowledged on one server, and that the server promoted "
+        "since does not have"
     )
     return replace(verdict, outcome=Outcome.UNKNOWN, why=why)
 
@@ -133,6 +138,8 @@ class TwoServers:
     database: str
     losses: Sequence[LostRows]
     """What faults found to be lost; it grows during the run."""
+    losing: frozenset[str] = frozenset()
+    """The faults that lose commits."""
     probe: CommitProbe | None = None
 
     @property
@@ -152,20 +159,20 @@ class TwoServers:
                 if self.probe is not None:
                     write_probe(folder / "probe.jsonl", self.probe.operations)
 
-    def verdict(self, faults: Sequence[FaultRecord], scenario: AnyScenario) -> InvariantVerdict:
+    def verdict(self, faults: Sequence[FaultRecord]) -> InvariantVerdict:
         """V22. The times of `faults` are on the machine's clock."""
-        losing = {fault.id for fault in scenario.faults if fault.loses_commits}
         asked = [
             LossAsked(fault=record.id, ended_us=record.healed_us)
             for record in faults
-            if record.id in losing and record.armed_us is not None
+            if record.id in self.losing and record.armed_us is not None
         ]
         return judge_substrate([] if self.probe is None else self.probe.operations, asked=asked)
 
     def judged(
-        self, verdict: InvariantVerdict, lost: frozenset[tuple[int, int, int]]
+        self, faults: Sequence[FaultRecord], lost: frozenset[tuple[int, int, int]]
     ) -> Callable[[Header, Sequence[Event]], Judgement]:
         """The judge of the run, with what is known of the database beside it."""
+        verdict = self.verdict(faults)
         ids = frozenset(int(row["id"]) for one in self.losses if one.table == OUTPUTS for row in one.rows)
         epochs = frozenset((s, c) for s, c, _ in lost)
 
@@ -190,7 +197,13 @@ def two_servers(
     pair = world.pair
     assert pair is not None, "a world that was asked for a replica has one"
     with pair.of_run(*databases, lookups=scenario.lookups_from or "primary", stays=stays):
-        yield TwoServers(world=world, pair=pair, database=databases[0], losses=pair.losses)
+        yield TwoServers(
+            world=world,
+            pair=pair,
+            database=databases[0],
+            losses=pair.losses,
+            losing=frozenset(fault.id for fault in scenario.faults if fault.loses_commits),
+        )
 
 
 def lost_epochs(lines: Sequence[Line]) -> frozenset[tuple[int, int, int]]:

@@ -11,23 +11,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
-from pathlib import Path
 from signal import Signals
 
 from msgspec import UNSET
 
-from harness.engine.level import Execution, LevelRunner, Observer, Stop
+from harness.engine.level import Execution
 from harness.engine.outside_faults import OutsideFaults
+from harness.engine.run import RunInWorld
 from harness.engine.schedule import UNTIL_EFFECTIVE_US
 from harness.history.event import OUTSIDE, GiveUp, Kill
 from harness.history.follower import AttemptView, Follower, Progress
 from harness.history.notes import FaultNote, KilledFromOutside, Line, ProcessReaped
 from harness.history.recorder import Recorder
-from harness.scenario.model import Scenario
-from harness.scenario.plan import Runner, RunPlan
+from harness.scenario.plan import Runner
 from harness.system.clock import Deadline, monotonic_us, pause
 from harness.system.process_identity import exists
-from harness.world.world import World
 
 
 class AttemptReaper:
@@ -123,37 +121,25 @@ _AFTER_TIMEOUT_MS = 5_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
-    """How the watched part of a run ended; `error` says why, if it ended early."""
-
-    error: str | None
-    interrupted: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """The watch over one run; `acts` is the scenario with the faults to inject."""
+    """The watch over one run."""
 
-    acts: Scenario
-    plan: RunPlan
+    run: RunInWorld
     recorder: Recorder
-    observer: Observer
-    start: Callable[..., Execution] | None = None
-    """Starts the run in place of the runner's `start`, with `plan`, `subtasks` and `logs`; None: the runner does."""
+    start: Callable[[], Execution] | None = None
+    """Starts a run that rescales; None: it does not."""
 
-    def over(
-        self, *, world: World, runner: LevelRunner, logs: Path, stop: Stop, limit_s: float | None
-    ) -> Ending:
+    def over(self) -> None:
         """Starts the subtasks, follows them and injects the faults, until all have ended or the budget is over."""
-        scenario = self.acts
-        follower, reaper = Follower(Path(self.plan.folder)), AttemptReaper(self.recorder)
-        of_scenario_s = scenario.budget / 1000 + _OF_RUNNER_S[self.plan.runner]
-        budget_s = min(of_scenario_s, _NO_LIMIT_S if limit_s is None else limit_s)
+        run, site, scenario = self.run, self.run.site, self.run.acts
+        follower, reaper = Follower(run.raw), AttemptReaper(self.recorder)
+        of_scenario_s = scenario.budget / 1000 + _OF_RUNNER_S[run.plan.runner]
+        budget_s = min(of_scenario_s, _NO_LIMIT_S if site.limit_s is None else site.limit_s)
         with (
-            _started(
-                self.start or runner.start, self.plan, scenario, logs, stopped=reaper.stopped
+            _stopped(
+                self.start() if self.start else run.start(scenario.workload.subtasks), reaper
             ) as execution,
-            self._schedule(world, execution) as schedule,
+            self._schedule(execution) as schedule,
         ):
             deadline, turn = Deadline(budget_s), count()
             while True:
@@ -165,38 +151,39 @@ class Watch:
                     reaper.codes[end.pid] = end.code
                     self.recorder.write(ProcessReaped(s=end.subtask, pid=end.pid, code=end.code))
                 self._tell_dead(reaper.look(progress, again=follower.poll))
-                why = state.error or ("interrupted" if stop.is_set() else None)
+                why = state.error or ("interrupted" if site.stop.is_set() else None)
                 if why is None and deadline.passed:
                     why = f"the budget of {deadline.seconds:.3g} s is over"
                 if why is not None or not state.running:
                     break
                 schedule.step(progress, now_us=monotonic_us())
                 if next(turn) % _TELL_EVERY == 0:
-                    world.look()
+                    run.world.look()
                     self._tell(progress, schedule, elapsed_s=budget_s - deadline.left_s)
                 pause(_POLL_S)
         for _ in range(2):  # the first look may leave some to the second
             self._tell_dead(reaper.look(follower.poll(), again=follower.poll))
-        over_by_itself = state.error is None and not stop.is_set()
+        over_by_itself = state.error is None and not site.stop.is_set()
         if (
             why is not None
             and over_by_itself
             and hangs(progress, timeout_ms=scenario.operator.timeout, now_us=monotonic_us())
         ):
             self.recorder.event(GiveUp, why=why)
-        return Ending(error=why, interrupted=why is not None and stop.is_set())
+        run.error, run.interrupted = why, why is not None and site.stop.is_set()
 
-    def _schedule(self, world: World, execution: Execution) -> OutsideFaults:
+    def _schedule(self, execution: Execution) -> OutsideFaults:
+        run = self.run
         return OutsideFaults(
-            faults=self.acts.faults,
-            seed=self.plan.seed,
-            control=world.proxy,
-            server=world.server.of_run(self.plan.sink.database),
+            faults=run.acts.faults,
+            seed=run.order.seed,
+            control=run.world.proxy,
+            server=run.world.server.of_run(run.plan.sink.database),
             workers=execution,
             note=self._note,
-            tell=lambda text: self.observer.phase("fault", text),
-            subtasks=self.acts.workload.subtasks,
-            prolongs_us=0 if self.plan.runner == "continuous" else UNTIL_EFFECTIVE_US,
+            tell=lambda text: run.site.observer.phase("fault", text),
+            subtasks=run.acts.workload.subtasks,
+            prolongs_us=0 if run.plan.runner == "continuous" else UNTIL_EFFECTIVE_US,
         )
 
     def _note(self, note: FaultNote) -> int:
@@ -206,11 +193,11 @@ class Watch:
     def _tell_dead(self, views: Sequence[AttemptView]) -> None:
         for view in views:
             text = f"attempt {view.attempt} of subtask {view.subtask} is dead: its process is gone"
-            self.observer.phase("fault", text)
+            self.run.site.observer.phase("fault", text)
 
     def _tell(self, progress: Progress, schedule: OutsideFaults, *, elapsed_s: float) -> None:
-        workload = self.acts.workload
-        self.observer.standing(
+        workload = self.run.acts.workload
+        self.run.site.observer.standing(
             in_flight=progress.in_flight,
             lag=max(0, workload.records * workload.subtasks - progress.emitted),
             epoch=progress.epoch,
@@ -229,12 +216,9 @@ def hangs(progress: Progress, *, timeout_ms: int, now_us: int) -> bool:
 
 
 @contextmanager
-def _started(
-    start: Callable[..., Execution], plan: RunPlan, scenario: Scenario, logs: Path, *, stopped: set[int]
-) -> Iterator[Execution]:
-    """Adds to `stopped` the pids of the processes that had to be killed at the end."""
-    execution = start(plan, subtasks=scenario.workload.subtasks, logs=logs)
+def _stopped(execution: Execution, reaper: AttemptReaper) -> Iterator[Execution]:
+    """Stops it at the end; the reaper learns which processes had to be killed."""
     try:
         yield execution
     finally:
-        stopped.update(execution.stop())
+        reaper.stopped.update(execution.stop())

@@ -154,9 +154,9 @@ def _convicts(simulated_by: Simulate, seed: int, variant: Variant) -> tuple[str,
     except Exception as error:
         error.add_note(f"in the simulation of seed {seed}")
         raise
-    if len(simulated.events) != simulated.numbered:
+    if len(simulated.events) != simulated.tape.numbered:
         return ("recording",)
-    judgement = variant.judge(judge)(simulated.header, simulated.events)
+    judgement = simulated.judge(simulated.header, simulated.events)
     return tuple(
         verdict.invariant
         for verdict in judgement.invariants

@@ -26,7 +26,6 @@ from harness.scenario.order import REFERENCE, Order
 from harness.sut.defects import variant_of
 from harness.sut.registry import SUTS
 from harness.system.choices import Draw
-from harness.system.clock import Deadline
 from harness.system.errors import CannotHere, HarnessError, SutError
 
 Violation = tuple[str, str]
@@ -37,12 +36,12 @@ catalogue."""
 
 _RUN_S: Final = 60.0
 """The longest time of one run, so that a system that goes on and on does not use up the budget."""
+_SITE: Final = RunSite(run_id="", folder=Path(), limit_s=_RUN_S)
 _RECORDS_MAX: Final = 30
 _RECORDS_SELDOM: Final = 300
 """Records a subtask of a scenario that is shortened, and of one that is long enough for what is rare."""
 _SELDOM: Final = 100
 _KEEPS_TIME: Final = 500
-_TOO_LONG: Final = f"the run took longer than {_RUN_S:.0f} s"
 _CHANGED_TOO: Final = 300
 """Chances per thousand: a scenario that stays long, one that lasts as long as before, one that is changed, too."""
 
@@ -181,13 +180,10 @@ def _run(subject: Subject, scenario: Scenario, seed: int) -> tuple[RunRecord, Ju
     order = subject.order(scenario, seed)
     if subject.sut != REFERENCE:
         with SimulatedLevel().open(Opening()) as play:
-            played = play(order, RunSite(run_id="", folder=Path(), limit_s=_RUN_S))
+            played = play(order, _SITE)
         assert isinstance(played, RunRecord), "level sim runs operators"
         return played, judged_by_order(order, played)
-    variant = variant_of(subject.mutant)
-    deadline = Deadline(_RUN_S)
-    ran = simulate_scenario(order, variant=variant, ended_by=lambda: _TOO_LONG if deadline.passed else None)
-    record = record_of(order, ran, variant=variant)
+    record = record_of(simulate_scenario(order, site=_SITE, variant=variant_of(subject.mutant)))
     return record, judged_by_order(order, record)
 
 

@@ -20,6 +20,7 @@ from harness.database.audit import ROWS_OF, counting
 from harness.database.simulated import statements
 from harness.database.simulated.tape import MemoryRecorder, Tape
 from harness.engine import attempt, canaries_in_world, findings, in_world, perform, reading
+from harness.engine import run as running
 from harness.faults.real import evidence
 from harness.faults.real.witnesses import CLIENTS, PROXY
 from harness.history import merge as merging
@@ -31,6 +32,7 @@ from harness.judge.checkers import judge as judging
 from harness.judge.checkers.invariant import conclude, settle
 from harness.judge.checkers.judge import overall
 from harness.judge.checkers.screen_verdicts import ScreenVerdicts
+from harness.levels.sim import canaries as sim_canaries
 from harness.levels.sim import fault_schedule, place
 from harness.levels.sim import level as sim_level
 from harness.levels.sim import run as sim_run
@@ -197,7 +199,7 @@ def acquits_everything(patch: pytest.MonkeyPatch) -> None:
 
 def invents_evidence(patch: pytest.MonkeyPatch) -> None:
     """A fault that shows nothing is given evidence."""
-    tell_end, time_of = fault_schedule._Acting._tell_end, findings._time
+    tell_end, time_of = fault_schedule.ActingHere._tell_end, findings._time
 
     def telling(self: Any) -> None:
         honest = self.act
@@ -211,7 +213,7 @@ def invents_evidence(patch: pytest.MonkeyPatch) -> None:
         time = time_of(*parts)
         return time if time.evidence else replace(time, evidence={"acted": True})
 
-    patch.setattr(fault_schedule._Acting, "_tell_end", telling)
+    patch.setattr(fault_schedule.ActingHere, "_tell_end", telling)
     patch.setattr(findings, "_time", boasting)
 
 
@@ -245,8 +247,8 @@ def runs_another_seed(patch: pytest.MonkeyPatch) -> None:
 
 def plans_another_seed(patch: pytest.MonkeyPatch) -> None:
     """The workers of a run get a plan with seed 1."""
-    honest = in_world._plan
-    patch.setattr(in_world, "_plan", lambda order, **parts: honest(replace(order, seed=1), **parts))
+    honest = running.plan_of
+    patch.setattr(in_world, "plan_of", lambda run: msgspec.structs.replace(honest(run), seed=1))
 
 
 def draws_another_source(patch: pytest.MonkeyPatch) -> None:
@@ -345,7 +347,8 @@ def takes_unknown_for_pass(patch: pytest.MonkeyPatch) -> None:
 def sees_no_gap(patch: pytest.MonkeyPatch) -> None:
     """A recording is whole whatever is missing."""
     honest = merging.read_leftovers
-    patch.setattr(sim_run.Simulated, "lost", property(lambda self: 0))
+    for module in (sim_run, sim_canaries):
+        patch.setattr(module, "missing_of", lambda tape: 0)
     for module in (in_world, canaries_in_world):
         patch.setattr(module, "read_leftovers", lambda folder: replace(honest(folder), missing=0))
 

@@ -19,7 +19,7 @@ from harness.history.event import Failed
 from harness.history.read import open_text
 from harness.history.text import digest_of, header_line, line_of
 from harness.history.verdict import Judgement, Outcome
-from harness.judge.checkers.judge import judge, uncollected
+from harness.judge.checkers.judge import uncollected
 from harness.levels.sim.level import SimulatedLevel, record_of
 from harness.levels.sim.run import Simulated, simulate_scenario
 from harness.scenario.order import Order
@@ -52,9 +52,9 @@ def run_seeds(seeds: Sequence[int], *, variant: Variant = HONEST) -> list[tuple[
                 ran = simulate_scenario(order, variant=variant)
                 # A variant may be wrong in what `judged_by_order` compares.
                 if variant is HONEST:
-                    judgement = judged_by_order(order, record_of(order, ran))
+                    judgement = judged_by_order(order, record_of(ran))
                 else:
-                    judgement = variant.judge(judge)(ran.header, ran.events)
+                    judgement = ran.judge(ran.header, ran.events)
                 used_up = judgement.outcome is Outcome.UNKNOWN and ran.restarts_used_up
                 if judgement.outcome is not Outcome.VACUOUS and not used_up:
                     break
@@ -73,8 +73,8 @@ def mistakes(ran: Simulated, judgement: Judgement, *, seed: int) -> Iterator[str
             f"{v.invariant} {v.why}" for v in judgement.invariants if v.outcome is judgement.outcome
         ]
         yield f"{judgement.outcome}: {', '.join(dict.fromkeys(found))} {ran.error or ''}"
-    if ran.numbered != len(ran.events):
-        yield f"unrecorded: {ran.numbered} events were made and {len(ran.events)} recorded"
+    if ran.tape.numbered != len(ran.events):
+        yield f"unrecorded: {ran.tape.numbered} events were made and {len(ran.events)} recorded"
     for event in ran.events:
         # The operator wraps a planned failure of the user's callback.
         if (

@@ -77,6 +77,11 @@ class Tape:
             self.add(kind(n=self.n, t=self.t, **fields))
 
 
+def missing_of(tape: Tape) -> int:
+    """How many events are missing: numbers without an event, or events that a journal counted."""
+    return max(tape.numbered - len(tape.events), untold(tape))
+
+
 def untold(tape: Tape) -> int:
     """How many events, by the journals' own counts, are not on the tape."""
     missing = passed = 0

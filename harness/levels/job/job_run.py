@@ -8,33 +8,55 @@ when no start lives.
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import pymysql
 
+from harness.database.endpoint import Endpoint
+from harness.engine.level import RunSite
+from harness.engine.two_servers import TwoServers
+from harness.faults.model.fault import Fault
 from harness.levels.job.binlog import ChangeLog, LogPosition
-from harness.levels.job.finished import EndSignals, How, has_exited_well, how_finished, missing_records
-from harness.levels.job.job_database import TableReading
+from harness.levels.job.environment import job_environment
+from harness.levels.job.finished import (
+    EndSignals,
+    ExpectedRows,
+    How,
+    has_exited_well,
+    how_finished,
+    missing_records,
+)
+from harness.levels.job.job_database import JobDatabase, TableReading
 from harness.levels.job.job_faults import JobFaults
-from harness.levels.job.job_run_parts import JobRunParts
 from harness.levels.job.lookup_log import LookupLog
 from harness.levels.job.offering import Offering
+from harness.levels.job.order import JobOrder
 from harness.levels.job.processes import JobExitSeen, JobStarts
 from harness.levels.job.recording import JobRecording
+from harness.levels.job.records import JobInput
 from harness.levels.job.sessions import SessionsFollowed
 from harness.levels.job.sink_rows import id_text
+from harness.levels.job.sources import JobSource
 from harness.levels.job.spark_engine import is_spark, spark_has_all
 from harness.levels.job.table_watch import TableWatch, note_tables
+from harness.levels.job.traffic import Message, requests_over
 from harness.scenario.outcome import FaultRecord
 from harness.system.clock import Deadline, monotonic_us, pause
 from harness.system.errors import WorldError
 from harness.world.standalone_cluster import find_executors
 from harness.world.world import World
 
+_QUIET_MIN_US: Final = 300_000
+_RECOVER_MIN_US: Final = 5_000_000
 _POLL_S: Final = 0.01
+_CALM_TIMES: Final = 3
+"""How many times a scenario's budget the calm twin may take."""
+_SLOW_TIMES: Final = 6
+"""How many times the calm twin's time is added to the budget of a run."""
 _ADVANCE_EVERY_US: Final = 30_000
 """The proxy is asked what it saw no more often than that."""
 _TELL_EVERY: Final = 20
@@ -45,11 +67,64 @@ _CATCH_UP_S: Final = 30.0
 _FURTHER_S: Final = 20.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSetup:
+    """What is there before the first start."""
+
+    database: JobDatabase
+    source: JobSource
+    links: Mapping[str, Endpoint]
+    """`sink` and `lookups`, as the job reaches them."""
+    state: Path
+    done: Path
+    logs: Path
+    cluster: str | None
+    """The address of the Spark master; None: the run has no cluster."""
+    lookup_tables: Sequence[str]
+    second: TwoServers | None = None
+    """None: there is one server."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How fast the job is without faults, in microseconds."""
+
+    first_row_us: int
+    """From its start to its first row."""
+    gap_us: int
+    """The longest time between two transactions."""
+    took_us: int
+    """From its start to its end."""
+
+    @property
+    def quiet_us(self) -> int:
+        """After so much silence a working job would have written."""
+        return max(_QUIET_MIN_US, 3 * self.gap_us)
+
+    @property
+    def recover_us(self) -> int:
+        """How long it may take to go on after a fault."""
+        return max(_RECOVER_MIN_US, 3 * self.took_us)
+
+
 @dataclass(slots=True, kw_only=True)
 class JobRun:
     """One run of a job, with its starts. Mutable: keeps everything that is seen of it."""
 
-    parts: JobRunParts
+    order: JobOrder
+    given: JobInput
+    site: RunSite
+    world: World
+    run_id: str
+    command: Sequence[str]
+    note_process: Callable[[int], None]
+    calm: CalmRun | None = None
+    """The twin by whose pace and table it is judged; None: this is the twin, and it has not ended."""
+    expected: ExpectedRows | None = None
+    """None: not known yet."""
+    why_no_further_start: str = ""
+    """Why a run with faults is not started once more when it is done; empty: it is."""
+    ground: JobSetup = field(init=False)
     how: How | None = None
     """Rule by which the job counted as finished; None: unfinished."""
     gave_up: str = ""
@@ -58,7 +133,7 @@ class JobRun:
     exits: list[JobExitSeen] = field(default_factory=list)
     readings: list[TableReading] = field(default_factory=list)
     table_statement: str = ""
-    """`JobRunParts.table_statement`, of a calm run only."""
+    """Of a calm run: the statement that makes the job's table; empty: the job's schema did."""
     notes: list[str] = field(default_factory=list)
     """What limits the meaning of a pass, a sentence each."""
     began_us: int = 0
@@ -83,6 +158,28 @@ class JobRun:
     _exited_well_us: int | None = None
 
     @property
+    def is_calm(self) -> bool:
+        """Whether it is the calm twin."""
+        return self.calm is None or self.calm.run is self
+
+    @property
+    def pace(self) -> Pace | None:
+        """Of the calm twin; None: it is not known yet."""
+        return None if self.calm is None else self.calm.pace
+
+    @property
+    def planned(self) -> Sequence[Fault]:
+        """The faults to inject."""
+        return () if self.is_calm else self.order.scenario.faults
+
+    @property
+    def limit_s(self) -> float:
+        budget_s = self.order.scenario.budget / 1000
+        return (
+            budget_s * _CALM_TIMES if self.pace is None else budget_s + _SLOW_TIMES * self.pace.took_us / 1e6
+        )
+
+    @property
     def writes_after_exit(self) -> bool:
         """Whether the table changed behind the place of the log at which the last exit was seen."""
         exits = [at for _, at, kind, _ in self.recording.told() if kind == "exit"]
@@ -96,13 +193,13 @@ class JobRun:
     @property
     def offered_ids(self) -> Sequence[str]:
         """The text of the id of each record that is not meant to fail."""
-        return [id_text(record.id) for record in self.parts.given.records if not record.fails]
+        return [id_text(record.id) for record in self.given.records if not record.fails]
 
     # -------------------------------------------------------------------------------------- the whole
 
     def run(self) -> None:
         """Runs it. Raises WorldError if the world fails, a fault cannot be healed, or the job cannot be started."""
-        parts, database = self.parts, self.parts.ground.database
+        database = self.ground.database
 
         def nowhere() -> NoReturn:
             at = f"{database.root.host}:{database.root.port}"
@@ -110,23 +207,23 @@ class JobRun:
             raise WorldError(message, fix="floodmark doctor shows what the world lacks")
 
         begin = database.end_of_log(nowhere)
-        root = parts.world.root.at(parts.world.direct, "")
-        offered = {id_text(record.id): record.id for record in parts.given.records}
-        self.seen = TableWatch(database=database, sink=parts.order.job.sink, offered=offered)
+        root = self.world.root.at(self.world.direct, "")
+        offered = {id_text(record.id): record.id for record in self.given.records}
+        self.seen = TableWatch(database=database, sink=self.order.job.sink, offered=offered)
         self.log = ChangeLog(root, database=database.root.database, begin=begin, take=self.seen.take)
         self.recording = JobRecording(where=self._end_of_log, read=lambda: self.log.position)
         self.offering = Offering(
-            order=parts.order,
-            given=parts.given,
-            source=parts.ground.source,
+            order=self.order,
+            given=self.given,
+            source=self.ground.source,
             recording=self.recording,
-            expected=parts.expected or {},
+            expected=self.expected or {},
         )
         self.starts = self._made_starts()
         self.sessions = SessionsFollowed(
             database=database,
             starts=self.starts,
-            world=parts.world,
+            world=self.world,
             end_of_log=self._end_of_log,
             read_of_log=lambda: self.log.position,
             messages=lambda: self.faults.traffic.messages,
@@ -146,9 +243,10 @@ class JobRun:
             if asked.trouble:
                 self.notes.append(asked.trouble)
             self._read()
-            if self.parts.pace is None:
+            if self.pace is None:
                 self.table_statement = self.seen.made_table()
-            if parts.further_start and self.how is not None and not self.cut_off:
+            is_tested_again = not self.is_calm and not self.why_no_further_start
+            if is_tested_again and self.how is not None and not self.cut_off:
                 self._start_once_more()
             if self.seen.why_no_audit:
                 self.notes.append(
@@ -162,18 +260,18 @@ class JobRun:
 
     def _go(self) -> None:
         self.faults.arm()
-        if self.parts.table_statement:
-            self.parts.ground.database.run(self.parts.table_statement)
+        if self.calm is not None and self.calm.run.table_statement:
+            self.ground.database.run(self.calm.run.table_statement)
         self.seen.audit()
-        if self.parts.order.scenario.offer == "all":
+        if self.order.scenario.offer == "all":
             self.offering.offer_all()
         self._start()
         self.began_us = self._start_us or 0
-        deadline, turn = Deadline(self.parts.limit_s), count()
-        command_s = self.parts.site.limit_s
+        deadline, turn = Deadline(self.limit_s), count()
+        command_s = self.site.limit_s
         command = None if command_s is None else Deadline(command_s)
         while not self._take_in(deadline):
-            if self.parts.site.stop.is_set():
+            if self.site.stop.is_set():
                 self.cut_off = "interrupted"
             elif command is not None and command.passed:
                 self.cut_off = f"the budget of the command is over, {command_s:.3g} s after the run began"
@@ -186,7 +284,7 @@ class JobRun:
             self._look_at_processes()
             number = next(turn)
             if number % _TELL_EVERY == 0:
-                self.parts.world.look()
+                self.world.look()
                 self._tell(deadline)
             if number % _LOOK_FOR_SPARK_EVERY == 0:
                 self._look_for_spark()
@@ -208,10 +306,10 @@ class JobRun:
         """Takes in what has happened; if that is the end, notes how it came, and returns True."""
         self.seen.digest()
         self._reap()
-        job, seen = self.parts.order.job, self._seen()
+        job, seen = self.order.job, self._seen()
         if job.job.ends == "exit" and has_exited_well(seen):
             self._restart_us = None  # what goes on beside it is waited for, and it is not started again
-        self.how = how_finished(job, self.parts.given, seen, self.parts.expected)
+        self.how = how_finished(job, self.given, seen, self.expected)
         if self.how is not None and self.faults.active():
             # A fault may hide what the job still has to do: it is done only if it is without any.
             self.how = None
@@ -234,7 +332,7 @@ class JobRun:
             self.how = None
             return False
         outlived = self.sessions.outlived or next(iter(left), None)
-        if outlived and self.parts.pace is None:
+        if outlived and self.pace is None:
             self.how = None
             self.gave_up = (
                 f"its main process exited with code 0, and process {outlived.pid} of it goes on:"
@@ -245,14 +343,14 @@ class JobRun:
         return True
 
     def _why_give_up(self, deadline: Deadline) -> str:
-        job = self.parts.order.job.job
+        job = self.order.job.job
         all_are_over = self.starts.count >= job.starts and self._restart_us is None
-        if self.parts.pace is None and self.exits and self.exits[-1].code != 0:
+        if self.pace is None and self.exits and self.exits[-1].code != 0:
             return f"the job {self.exits[-1].how}"
         offered_us, exited_us = self.offering.ended_us, self._exited_well_us
         is_done = offered_us is not None and exited_us is not None and exited_us >= offered_us
         # A fault that has only just healed might be the cause; one that was still on at the last start is.
-        fault_us, pace = self.recording.last_us("fault"), self.parts.pace
+        fault_us, pace = self.recording.last_us("fault"), self.pace
         is_recovering = (
             fault_us is not None
             and pace is not None
@@ -264,7 +362,7 @@ class JobRun:
             return f"the job has used up its {job.starts} starts; the last one: {self.exits[-1].text}"
         if not deadline.passed:
             return ""
-        given, expected = self.parts.given.records, self.parts.expected or {}
+        given, expected = self.given.records, self.expected or {}
         missing = list(missing_records(given, self.seen.replay, expected))
         what = (
             f": of {len(missing)} of {len(given)} records a row is missing, first of {missing[0].id}"
@@ -276,45 +374,42 @@ class JobRun:
     # ------------------------------------------------------------------------------------ processes
 
     def _made_faults(self) -> JobFaults:
-        parts = self.parts
         return JobFaults(
-            faults=parts.faults,
-            seed=parts.order.seed,
-            control=parts.world.proxy,
-            server=parts.world.server.of_run(parts.ground.database.root.database),
+            faults=self.planned,
+            seed=self.order.seed,
+            control=self.world.proxy,
+            server=self.world.server.of_run(self.ground.database.root.database),
             job=self.starts,
             log=self.recording,
-            table=parts.order.job.sink.table if parts.names_table else "",
-            state=parts.ground.state,
+            table=self.order.job.sink.table if self.calm is None or self.calm.names_table else "",
+            state=self.ground.state,
             note=lambda note: monotonic_us(),
-            prolongs_us=0 if parts.pace is None else parts.pace.quiet_us,
-            tell=lambda text: parts.site.observer.phase("fault", text),
+            prolongs_us=0 if self.pace is None else self.pace.quiet_us,
+            tell=lambda text: self.site.observer.phase("fault", text),
         )
 
     def _made_lookups(self) -> LookupLog:
-        parts = self.parts
         return LookupLog(
-            root=parts.ground.database.root,
-            user=parts.world.app.user,
-            tables=parts.ground.lookup_tables,
-            keys=parts.given.keys,
+            root=self.ground.database.root,
+            user=self.world.app.user,
+            tables=self.ground.lookup_tables,
+            keys=self.given.keys,
         )
 
     def _made_starts(self) -> JobStarts:
-        parts = self.parts
         return JobStarts(
-            command=parts.command,
-            folder=parts.order.job.folder,
-            logs=parts.ground.logs,
-            run_id=parts.run_id,
-            links=parts.world.links,
-            peers=_Peers(world=parts.world),
+            command=self.command,
+            folder=self.order.job.folder,
+            logs=self.ground.logs,
+            run_id=self.run_id,
+            links=self.world.links,
+            peers=_Peers(world=self.world),
             begins=self._begin_start,
             wakes=lambda: self.sessions.begin_start(None),
             commits=lambda: len(self.seen.row_times),
-            source=parts.ground.source,
-            note_process=parts.note_process,
-            state_folder=parts.ground.state,
+            source=self.ground.source,
+            note_process=self.note_process,
+            state_folder=self.ground.state,
         )
 
     def _begin_start(self, number: int) -> Mapping[str, str]:
@@ -323,20 +418,31 @@ class JobRun:
         self.recording.note("start", start=number)
         self._start_us = monotonic_us()
         self._exited_well_us = None
-        return self.parts.ground.environment(self.parts.order, start=number, run_id=self.parts.run_id)
+        ground = self.ground
+        return job_environment(
+            self.order.job,
+            base=self.order.environment,
+            links=ground.links,
+            source=ground.source.environment(),
+            state=ground.state,
+            done=ground.done,
+            start=number,
+            run_id=self.run_id,
+            cluster=ground.cluster,
+        )
 
     def _start(self) -> None:
         self._restart_us = None
         self.starts.start()
         if self.starts.count > 1:
-            self.parts.site.observer.phase("job", f"start {self.starts.count}")
+            self.site.observer.phase("job", f"start {self.starts.count}")
 
     def _reap(self) -> None:
         for seen in self.starts.poll():
             self.exits.append(seen)
             fields: dict[str, Any] = dict(seen.fields())
             noted_us = self.recording.note("exit", **fields)
-            self.parts.site.observer.phase("job", seen.text)
+            self.site.observer.phase("job", seen.text)
             if seen.by == "outside":
                 self.notes.append(f"{seen.text}: a signal that no fault of this run has sent.")
             if seen.start == self.starts.count:
@@ -350,24 +456,24 @@ class JobRun:
         """Follows what lives of ended starts, and starts the job again after an exit."""
         self.sessions.look()
         is_due = self._restart_us is not None and monotonic_us() >= self._restart_us
-        if is_due and self.starts.newest() is None and self.starts.count < self.parts.order.job.job.starts:
+        if is_due and self.starts.newest() is None and self.starts.count < self.order.job.job.starts:
             self.seen.audit()
             self._start()
-        elif is_due and self.starts.count >= self.parts.order.job.job.starts:
+        elif is_due and self.starts.count >= self.order.job.job.starts:
             self._restart_us = None
 
     def _look_for_spark(self) -> None:
         """Note, in a calm run, which processes of Spark there are: they decide which scenarios can be run."""
         newest = self.starts.newest()
-        is_known = self.has_executors or self.parts.order.job.job.engine == "plain"
-        if self.parts.pace is not None or newest is None or is_known:
+        is_known = self.has_executors or self.order.job.job.engine == "plain"
+        if self.pace is not None or newest is None or is_known:
             return
         family = self.starts.family(newest)
         self.has_driver = self.has_driver or is_spark(family)
         self.has_executors = self.has_driver and bool(find_executors(family))
 
     def _stop(self) -> None:
-        stop = self.parts.order.job.job.stop
+        stop = self.order.job.job.stop
         number = signal.Signals[f"SIG{stop.signal}"]
         if not self.starts.stop(number=number, grace_s=stop.grace / 1000):
             self.notes.append(
@@ -379,17 +485,17 @@ class JobRun:
 
     def _end_of_log(self) -> LogPosition:
         """Where the log ends now, or how far it was read if the server does not answer."""
-        return self.parts.ground.database.end_of_log(lambda: self.log.position)
+        return self.ground.database.end_of_log(lambda: self.log.position)
 
     def _seen(self) -> EndSignals:
-        pace, now_us = self.parts.pace, monotonic_us()
+        pace, now_us = self.pace, monotonic_us()
         rows_us = self.seen.row_times
         first_us = rows_us[0] if rows_us else None
-        state, spark_end = self.parts.ground.state, self.parts.ground.source.spark_end()
+        state, spark_end = self.ground.state, self.ground.source.spark_end()
         # Spark itself says when it has read everything; of another job only its silence tells.
         start_up_us = 0 if spark_has_all(state, spark_end) else (first_us or 0) - self.began_us
         calm_us = max(2_000_000, 3 * self.seen.longest_gap_us, start_up_us)
-        done = self.parts.ground.done
+        done = self.ground.done
         return EndSignals(
             now_us=now_us,
             offered_us=self.offering.ended_us,
@@ -410,8 +516,8 @@ class JobRun:
         )
 
     def _tell(self, deadline: Deadline) -> None:
-        records = len(self.parts.given.records)
-        self.parts.site.observer.standing(
+        records = len(self.given.records)
+        self.site.observer.standing(
             in_flight=0,
             lag=max(0, records - self.seen.rows),
             epoch=self.starts.count,
@@ -423,7 +529,7 @@ class JobRun:
 
     def _read(self) -> None:
         """Reads the tables and notes the reading."""
-        order, database = self.parts.order, self.parts.ground.database
+        order, database = self.order, self.ground.database
         sink, number = order.job.sink, len(self.readings) + 1
         tables = [sink.table, *([sink.dead_letters] if sink.dead_letters else [])]
         try:
@@ -445,23 +551,21 @@ class JobRun:
 
     def _start_once_more(self) -> None:
         """Starts the finished job again, waits until it has had time to do something, and reads again."""
-        pace = self.parts.pace
+        pace = self.pace
         assert pace is not None, "only a run that follows a calm twin is started once more"
-        self.parts.ground.done.unlink(missing_ok=True)
-        self.parts.site.observer.phase("job", f"start {self.starts.count + 1}: nothing may change")
+        self.ground.done.unlink(missing_ok=True)
+        self.site.observer.phase("job", f"start {self.starts.count + 1}: nothing may change")
         try:
             self._start()
             idle_us = 2 * pace.first_row_us + pace.quiet_us
             deadline = Deadline(max(_FURTHER_S, 3 * pace.took_us / 1e6))
-            while not deadline.passed and not self.parts.site.stop.is_set():
+            while not deadline.passed and not self.site.stop.is_set():
                 self.seen.digest()
                 self._reap()
                 is_idle = monotonic_us() - max(self._start_us or 0, *self.seen.row_times[-1:])
-                if self.starts.newest() is None or (
-                    is_idle >= idle_us and self.parts.order.job.job.ends != "exit"
-                ):
+                if self.starts.newest() is None or (is_idle >= idle_us and self.order.job.job.ends != "exit"):
                     break
-                if self.parts.order.job.job.ends == "file" and self.parts.ground.done.exists():
+                if self.order.job.job.ends == "file" and self.ground.done.exists():
                     break
                 pause(_POLL_S)
             self._stop()
@@ -469,6 +573,47 @@ class JobRun:
             self.starts.end_all()
             self._reap()
         self._read()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalmRun:
+    """What the calm run shows."""
+
+    pace: Pace
+    expected: ExpectedRows
+    messages: tuple[Message, ...]
+    """What passed both links of the proxy."""
+    keeps_files: bool
+    """Whether it left anything in its state folder."""
+    keeps_tables: bool
+    """Whether it wrote to a table that is not the sink's or the harness's."""
+    batches: int
+    """How many batches the longest checkpoint of Spark in its state folder has."""
+    run: JobRun
+
+    @property
+    def names_table(self) -> bool:
+        """Whether a statement named the sink's table; false if it changes by a view, a trigger or a function."""
+        table = self.run.order.job.sink.table
+        return any(one.commits and one.changes(table) for one in requests_over(self.messages, "sink"))
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether it left anything by which a further start knows what is done."""
+        return self.keeps_files or self.keeps_tables
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """For the report."""
+        sink = requests_over(self.messages, "sink")
+        commits = sum(one.commits for one in sink)
+        return {
+            "first_row_ms": round(self.pace.first_row_us / 1000),
+            "gap_ms": round(self.pace.gap_us / 1000),
+            "took_s": round(self.pace.took_us / 1e6, 2),
+            "messages": len(sink),
+            "commits": commits,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

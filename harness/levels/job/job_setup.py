@@ -5,9 +5,9 @@ Invariant: everything is made anew for each run, and is gone with it; the passwo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -17,16 +17,16 @@ from harness.database.endpoint import Endpoint, connect, run_database
 from harness.database.own_tables import OwnTables, fill_own_tables, read_own_tables
 from harness.database.probe import OF_PROBE
 from harness.engine.two_servers import TwoServers, two_servers
-from harness.levels.job.environment import job_environment
 from harness.levels.job.job_database import JobDatabase
 from harness.levels.job.job_file import JobFile
+from harness.levels.job.job_run import JobRun, JobSetup
 from harness.levels.job.order import JobOrder
 from harness.levels.job.records import JobInput
-from harness.levels.job.sources import JobSource, SourceSite, source_of
+from harness.levels.job.sources import SourceSite, source_of
 from harness.scenario.workloads.lookups import customer_rows
 from harness.system.errors import UsageError, WorldError
 from harness.world.standalone_cluster import ClusterSize, open_cluster
-from harness.world.world import World
+from harness.world.world import DATABASE, Address, World
 
 _MAKE_CUSTOMER: Final = (
     "CREATE TABLE customer (k {kind} NOT NULL PRIMARY KEY, name VARCHAR(200) NOT NULL, city VARCHAR(200) NULL,"
@@ -34,54 +34,14 @@ _MAKE_CUSTOMER: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobSetup:
-    """What is there before the first start."""
-
-    database: JobDatabase
-    source: JobSource
-    links: Mapping[str, Endpoint]
-    """`sink` and `lookups`, as the job reaches them."""
-    state: Path
-    done: Path
-    logs: Path
-    cluster: str | None
-    """The address of the Spark master; None: the run has no cluster."""
-    lookup_tables: Sequence[str]
-    second: TwoServers | None = None
-    """None: there is one server."""
-
-    def environment(self, order: JobOrder, *, start: int, run_id: str) -> dict[str, str]:
-        """The environment of one start."""
-        return job_environment(
-            order.job,
-            base=order.environment,
-            links=self.links,
-            source=self.source.environment(),
-            state=self.state,
-            done=self.done,
-            start=start,
-            run_id=run_id,
-            cluster=self.cluster,
-        )
-
-
 @contextmanager
-def prepared_ground(
-    order: JobOrder,
-    given: JobInput,
-    *,
-    world: World,
-    name: str,
-    folder: Path,
-    stays: bool,
-    note_process: Callable[[int], None],
-) -> Iterator[JobSetup]:
+def prepared_ground(run: JobRun, *, folder: Path) -> Iterator[None]:
     """Makes it for the block. Raises UsageError if a file of the user's is refused, WorldError if the world fails."""
+    order, world, name = run.order, run.world, f"{DATABASE}_{run.run_id.replace('-', '_')}"
     for inside in ("state", "logs"):
         (folder / inside).mkdir(parents=True)
     root = world.root.at(world.direct, name)
-    beside = (name, f"{name}{OF_PROBE}")
+    beside, stays = (name, f"{name}{OF_PROBE}"), run.site.keeps_database and not run.is_calm
     with (
         two_servers(world, order.scenario, databases=beside, stays=stays) as second,
         run_database(world.root.at(world.direct, ""), name=name, stays=stays),
@@ -89,7 +49,7 @@ def prepared_ground(
     ):
         database = _database(order, root, world, second)
         stack.callback(database.close)
-        _fill(order, given, root)
+        _fill(order, run.given, root)
         database.settle()
         lookups = list(database.tables())
         sink = _sink_table(order.job)
@@ -108,12 +68,12 @@ def prepared_ground(
                 sink=links["sink"],
                 partitions=order.job.source.partitions,
                 run_id=name,
-                note_process=note_process,
+                note_process=run.note_process,
             )
         )
         size = order.job.job.cluster
         cluster = stack.enter_context(open_cluster(ClusterSize(workers=size))).address if size else None
-        yield JobSetup(
+        run.ground = JobSetup(
             database=database,
             source=source,
             links=links,
@@ -124,6 +84,9 @@ def prepared_ground(
             lookup_tables=lookups,
             second=second,
         )
+        # The server directly in it whose log of changes counts.
+        run.world = replace(world, direct=Address(host=database.root.host, port=database.root.port))
+        yield
 
 
 def _database(order: JobOrder, root: Endpoint, world: World, second: TwoServers | None) -> JobDatabase:

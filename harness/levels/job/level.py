@@ -23,13 +23,11 @@ from harness.engine.level import Opening, OutsideRecord, RunSite, refuse_in_worl
 from harness.history.verdict import Outcome
 from harness.judge.canaries.canary import canaries, overlooked
 from harness.judge.checkers.outside.judge import judge_outside
-from harness.levels.job.calm_twin import CalmRun
 from harness.levels.job.environment import MARK, inherited, refuse_templates
 from harness.levels.job.finished import ExpectedRows
 from harness.levels.job.job_database import AUDIT
-from harness.levels.job.job_run import JobRun
-from harness.levels.job.job_run_parts import JobRunParts, Pace
-from harness.levels.job.job_setup import JobSetup, prepared_ground, read_files
+from harness.levels.job.job_run import CalmRun, JobRun, JobSetup, Pace
+from harness.levels.job.job_setup import prepared_ground, read_files
 from harness.levels.job.order import JobOrder
 from harness.levels.job.outside_record import record_of
 from harness.levels.job.records import JobInput, SourceRecord, read_input
@@ -42,12 +40,8 @@ from harness.sut.registry import load_attribute
 from harness.sut.user_code import take_path
 from harness.system.clock import Deadline
 from harness.system.errors import CannotHere, SutError, UsageError, WorldError
-from harness.world.world import DATABASE, Address, World
+from harness.world.world import World
 
-_CALM_TIMES = 3
-"""How many times a scenario's budget the calm twin may take."""
-_SLOW_TIMES = 6
-"""How many times the calm twin's time is added to the budget of a run."""
 _CALL = (
     "import importlib, sys; sys.path.insert(0, {folder!r}); "
     "getattr(importlib.import_module({module!r}), {name!r})()"
@@ -123,12 +117,10 @@ class JobPlays:
         source = cast("Literal['given', 'calm', 'none']", expect_from(order))
         if order.calm_only:
             calm.run.recording.expect({} if source == "none" else calm.expected)
-            return record_of(calm.run, calm, expect_from=source)
+            return record_of(calm.run, expect_from=source)
         refuse_unmet_by_calm(order, calm)
-        further, note = _further_start(order, calm)
         site.observer.phase("run", f"{order.scenario.scenario}, seed {order.seed}")
-        run = self._made_run(order, given, site, world, calm=calm, further_start=further)
-        return record_of(run, calm, expect_from=source, notes=() if further else (note,))
+        return record_of(self._made_run(order, given, site, world, calm=calm), expect_from=source)
 
     def calm_messages(self, order: JobOrder, site: RunSite) -> Sequence[Message]:
         """What the calm twin of this order sends and gets over the proxy's links."""
@@ -154,9 +146,7 @@ class JobPlays:
         with self._lock:
             if name not in self._calm:
                 site.observer.phase("calm", f"{order.sut} runs without faults")
-                self._calm[name] = calm_of(
-                    self._made_run(order, given, site, world, calm=None, further_start=False)
-                )
+                self._calm[name] = calm_of(self._made_run(order, given, site, world, calm=None))
                 facts = self._calm[name].facts
                 site.observer.phase(
                     "calm",
@@ -166,69 +156,39 @@ class JobPlays:
             return self._calm[name]
 
     def _made_run(
-        self,
-        order: JobOrder,
-        given: JobInput,
-        site: RunSite,
-        world: World,
-        *,
-        calm: CalmRun | None,
-        further_start: bool,
+        self, order: JobOrder, given: JobInput, site: RunSite, world: World, *, calm: CalmRun | None
     ) -> JobRun:
         """One run in a database of its own; `calm`: the twin of a run with faults."""
-        is_calm = calm is None
-        run_id = f"{site.run_id}-calm" if is_calm else site.run_id
-        name = f"{DATABASE}_{run_id.replace('-', '_')}"
+        run_id = f"{site.run_id}-calm" if calm is None else site.run_id
         self.opening.note_mark(f"{MARK}={run_id}")
         world.proxy.reseed(order.seed)
-        with prepared_ground(
-            order,
-            given,
+        run = JobRun(
+            order=order,
+            given=given,
+            site=site,
             world=world,
-            name=name,
-            folder=site.folder / ("calm" if is_calm else "job"),
-            stays=site.keeps_database and not is_calm,
+            run_id=run_id,
+            command=command_of(order),
             note_process=self.opening.note_process,
-        ) as ground:
-            expected = None if calm is None else {} if expect_from(order) == NO_VALUES else calm.expected
-            if calm is None and expect_from(order) == "given":
-                expected = stated(order, given, ground)
-            root, budget_s = ground.database.root, order.scenario.budget / 1000
-            parts = JobRunParts(
-                order=order,
-                given=given,
-                site=site,
-                # The server directly in it whose log of changes counts.
-                world=replace(world, direct=Address(host=root.host, port=root.port)),
-                ground=ground,
-                command=command_of(order),
-                run_id=run_id,
-                limit_s=_CALM_TIMES * budget_s
-                if calm is None
-                else budget_s + _SLOW_TIMES * calm.pace.took_us / 1e6,
-                pace=None if calm is None else calm.pace,
-                expected=expected,
-                further_start=further_start,
-                table_statement="" if calm is None else calm.run.table_statement,
-                note_process=self.opening.note_process,
-                faults=() if is_calm else order.scenario.faults,
-                names_table=calm is None or calm.names_table,
-            )
-            run = JobRun(parts=parts)
+            calm=calm,
+            why_no_further_start="" if calm is None else _why_no_further_start(order, calm),
+        )
+        with prepared_ground(run, folder=site.folder / ("calm" if calm is None else "job")):
+            if calm is not None:
+                run.expected = {} if expect_from(order) == NO_VALUES else calm.expected
+            elif expect_from(order) == "given":
+                run.expected = stated(order, given, run.ground)
             run.run()
         return run
 
 
-def _further_start(order: JobOrder, calm: CalmRun) -> tuple[bool, str]:
-    """Whether the finished job is started once more, and why not."""
+def _why_no_further_start(order: JobOrder, calm: CalmRun) -> str:
+    """Why the finished job is not started once more; empty: it is."""
     if order.job.claims.delivery == "at-least-once":
-        return False, "The finished job was not started once more: at-least-once allows that it writes again."
+        return "The finished job was not started once more: at-least-once allows that it writes again."
     if not calm.keeps_state:
-        return (
-            False,
-            "The finished job was not started once more: it keeps no state, so it would do all again.",
-        )
-    return True, ""
+        return "The finished job was not started once more: it keeps no state, so it would do all again."
+    return ""
 
 
 CALM: Final = "calm"
@@ -300,9 +260,9 @@ _TLS_IS_OFF: Final = "usessl=false"
 
 def calm_of(run: JobRun) -> CalmRun:
     """What a run without faults shows. Raises WorldError if the job did not work, CannotHere if it was cut off."""
-    order, rows_us, expected = run.parts.order, run.seen.row_times, run.parts.expected
+    order, rows_us, expected = run.order, run.seen.row_times, run.expected
     if run.cut_off:
-        if run.parts.site.stop.is_set():
+        if run.site.stop.is_set():
             raise KeyboardInterrupt
         raise CannotHere(f"{run.cut_off}, which was its calm twin", fix="give a longer --budget")
     if run.how is None:
@@ -333,19 +293,20 @@ def calm_of(run: JobRun) -> CalmRun:
         pace=pace,
         expected=wanted,
         messages=tuple(run.faults.traffic.messages),
-        keeps_files=any(run.parts.ground.state.iterdir()),
+        keeps_files=any(run.ground.state.iterdir()),
         keeps_tables=any(change.table not in not_state for change in changes),
-        batches=max((one.batches for one in find_checkpoints(run.parts.ground.state)), default=0),
+        batches=max((one.batches for one in find_checkpoints(run.ground.state)), default=0),
         run=run,
     )
+    run.calm = twin
     _refuse_wrong(twin)
     return twin
 
 
 def _refuse_wrong(twin: CalmRun) -> None:
     """Raises WorldError if the calm run breaks a claim of the job."""
-    is_stated = twin.run.parts.expected is not None
-    record = record_of(twin.run, twin, expect_from="given" if is_stated else "none")
+    is_stated = twin.run.expected is not None
+    record = record_of(twin.run, expect_from="given" if is_stated else "none")
     judgement = record.judge(record.header, record.events)
     if judgement.outcome is not Outcome.FAIL:
         return
@@ -356,7 +317,7 @@ def _refuse_wrong(twin: CalmRun) -> None:
 
 def _elsewhere(run: JobRun) -> str:
     """What it wrote to other tables."""
-    sink = run.parts.order.job.sink
+    sink = run.order.job.sink
     counts: dict[str, int] = {}
     for transaction in run.seen.transactions:
         for change in transaction.changes:
@@ -382,6 +343,6 @@ def _does_not_work(run: JobRun, why: str) -> WorldError:
             f"; it ran under {run.starts.command[0]}:"
             " if its packages are in another environment, name that one's `python` in `command`"
         )
-    for secret in (run.parts.world.app.password, run.parts.world.root.password):
+    for secret in (run.world.app.password, run.world.root.password):
         words = words.replace(secret, "***")
     return WorldError(f"the job does not work undisturbed: {why}; {words}", fix=f"mend the job first{hint}")

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from harness.engine.level import OutsideRecord
-from harness.engine.two_servers import joined
+from harness.engine.two_servers import blamed, joined
 from harness.history.outside import (
     Offer,
     OutsideBounds,
@@ -24,9 +24,8 @@ from harness.history.outside import (
 )
 from harness.history.verdict import InvariantVerdict, Judgement, Outcome
 from harness.judge.checkers.outside.judge import judge_outside
-from harness.levels.job.calm_twin import CalmRun
 from harness.levels.job.job_database import audited_session
-from harness.levels.job.job_run import JobRun
+from harness.levels.job.job_run import CalmRun, JobRun
 from harness.levels.job.lookup_log import connects_for_each_call
 from harness.levels.job.recording import events_of
 from harness.levels.job.sink_rows import id_text
@@ -39,15 +38,10 @@ _SAYS = {
 }
 
 
-def record_of(
-    run: JobRun,
-    calm: CalmRun,
-    *,
-    expect_from: Literal["given", "calm", "none"],
-    notes: tuple[str, ...] = (),
-) -> OutsideRecord:
-    """The record of a run; `calm`: the twin by whose pace and table it is judged. `notes` limit what it means."""
-    order = run.parts.order
+def record_of(run: JobRun, *, expect_from: Literal["given", "calm", "none"]) -> OutsideRecord:
+    """The record of a run that has ended, as has its calm twin."""
+    order, calm = run.order, run.calm
+    assert calm is not None, "a calm run that has ended is its own twin"
     events = events_of(
         run.recording,
         run.seen.transactions,
@@ -62,9 +56,9 @@ def record_of(
         judge=judge_of(run),
         whole=not run.cut_off and not run.log.broken,
         error=run.cut_off or run.gave_up or None,
-        interrupted=bool(run.cut_off) and run.parts.site.stop.is_set(),
+        interrupted=bool(run.cut_off) and run.site.stop.is_set(),
         ran_us=run.ended_us,
-        world=run.parts.world.description,
+        world=run.world.description,
         faults=tuple(
             replace(record, times=tuple(time.moved(run.recording.began_us) for time in record.times))
             for record in run.records
@@ -79,7 +73,7 @@ def record_of(
                 "engine": order.job.job.engine,
                 "source": order.job.source.kind,
                 "calm": dict(calm.facts),
-                "notes": list(notes),
+                "notes": [run.why_no_further_start] if run.why_no_further_start else [],
             }
         },
     )
@@ -97,7 +91,7 @@ def _without_rows(run: JobRun, calm: CalmRun, expect_from: str) -> Iterator[str]
 
 
 def _header(run: JobRun, calm: CalmRun, expect_from: Literal["given", "calm", "none"]) -> OutsideHeader:
-    order = run.parts.order
+    order = run.order
     claims, sink, pace = order.job.claims, order.job.sink, calm.pace
     return OutsideHeader(
         claims=OutsideClaims(
@@ -111,9 +105,9 @@ def _header(run: JobRun, calm: CalmRun, expect_from: Literal["given", "calm", "n
         dead_letters=sink.dead_letters or None,
         bounds=OutsideBounds(recover=pace.recover_us // 1000, quiet=pace.quiet_us // 1000),
         expects=OutsideExpects(
-            records=len(run.parts.given.records),
+            records=len(run.given.records),
             starts=1,
-            faults=tuple(fault.id for fault in run.parts.faults),
+            faults=tuple(fault.id for fault in run.planned),
         ),
         run={
             "scenario": order.scenario.scenario,
@@ -130,7 +124,7 @@ def _accounting(run: JobRun, calm: CalmRun) -> Mapping[str, int]:
     offered = {"offered": run.offered}
     if not run.readings or run.seen.columns is None:
         return offered
-    table = run.parts.order.job.sink.table
+    table = run.order.job.sink.table
     ids = Counter(run.seen.columns.row(row).id_text for row in run.readings[-1].tables.get(table, ()))
     counts = {**offered, "rows": run.readings[-1].counts.get(table, 0), "records": len(ids)}
     if all(len(rows) <= 1 for rows in calm.expected.values()):
@@ -138,39 +132,27 @@ def _accounting(run: JobRun, calm: CalmRun) -> Mapping[str, int]:
     return counts
 
 
-Judge = Callable[[OutsideHeader, Sequence[OutsideEvent]], Judgement]
-
-
-def judge_of(run: JobRun) -> Judge:
+def judge_of(run: JobRun) -> Callable[[OutsideHeader, Sequence[OutsideEvent]], Judgement]:
     """The judge of a run: with two servers the database is judged too.
 
     Invariant: a job is neither convicted nor acquitted of what another server had acknowledged to it (V22).
     """
-    second = run.parts.ground.second
+    second = run.ground.second
     if second is None:
         return judge_outside
-    table, columns = run.parts.order.job.sink.table, run.seen.columns
+    table, columns = run.order.job.sink.table, run.seen.columns
     lost = [row for one in second.losses if one.table == table for row in one.rows]
-    return _JudgedBeside(
-        substrate=second.verdict(run.records, run.parts.order.scenario),
-        lost=frozenset(columns.row(row).id_text for row in lost) if columns is not None else frozenset(),
-    )
+    substrate = second.verdict(run.records)
+    # The ids of the rows that a server had, and the one that serves in the end has not got from it.
+    ids = frozenset(columns.row(row).id_text for row in lost) if columns is not None else frozenset()
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _JudgedBeside:
-    """Judges a history, with what is known of the database beside it."""
-
-    substrate: InvariantVerdict
-    lost: frozenset[str]
-    """The ids of the rows that a server had, and the one that serves in the end has not got from it."""
-
-    def __call__(self, header: OutsideHeader, events: Sequence[OutsideEvent]) -> Judgement:
+    def judged_beside(header: OutsideHeader, events: Sequence[OutsideEvent]) -> Judgement:
         found = judge_outside(header, events)
         missing = frozenset(_missing(events))
-        gone = missing & self.lost
-        verdicts = [_excused(verdict, gone, missing) for verdict in found.invariants]
-        return joined(found, verdicts, self.substrate)
+        verdicts = [_excused(verdict, missing & ids, missing) for verdict in found.invariants]
+        return joined(found, verdicts, substrate)
+
+    return judged_beside
 
 
 def _missing(events: Sequence[OutsideEvent]) -> Iterator[str]:
@@ -196,8 +178,4 @@ def _excused(verdict: InvariantVerdict, gone: Collection[str], missing: Collecti
         (kinds == {"lost"} and total <= len(gone)) or (kinds == {"stuck"} and len(gone) == len(missing))
     ):
         return verdict
-    why = (
-        f"blamed on the database (V22): {len(gone)} records had rows that it had acknowledged on one server, and that "
-        "the server promoted since does not have"
-    )
-    return replace(verdict, outcome=Outcome.UNKNOWN, why=why)
+    return blamed(verdict, f"{len(gone)} records had rows")

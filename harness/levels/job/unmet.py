@@ -6,15 +6,16 @@ left out because of what happened in a run with a fault.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from harness.faults.parts.triggers import RecordTaken, SparkGap
-from harness.levels.job.calm_twin import CalmRun, refuse_moments
+from harness.faults.parts.triggers import LookupMoment, RecordTaken, SinkMoment, SparkGap
 from harness.levels.job.job_file import JobFile
+from harness.levels.job.job_run import CalmRun
 from harness.levels.job.job_scenario import JobEngine, JobScenario
 from harness.levels.job.order import JobOrder
 from harness.levels.job.records import JobInput
+from harness.levels.job.traffic import Message, requests_over
 from harness.system.errors import CannotHere
 
 
@@ -98,3 +99,32 @@ def _lacks_of_calm(order: JobOrder, calm: CalmRun) -> Iterator[_Lack]:
             )
             need = f"a checkpoint of {fault.when.batch + 1} batches"
             yield _Lack(need=need, say=say, fix="keep the query's checkpoint in {state}")
+
+
+def refuse_moments(scenario: JobScenario, messages: Sequence[Message], *, table: str, named: bool) -> None:
+    """Raises CannotHere if a fault waits for a message that the undisturbed job does not send.
+
+    `messages`: those of the calm twin. COMMITs and writes count if they change `table`; empty: any table. Their number
+    may differ from run to run, so in a scenario that was named, a moment that is missed by little is waited for.
+    """
+    for fault in scenario.faults:
+        when = fault.when
+        if not isinstance(when, SinkMoment | LookupMoment):
+            continue
+        sent = requests_over(messages, when.link)
+        kind, nth = when.counts, when.nth
+        count = {
+            "commit": sum(one.commits and one.changes(table) for one in sent),
+            "write": sum(one.is_write and one.changes(table) for one in sent),
+            "message": len(sent),
+        }[kind]
+        if (2 * count <= nth) if named else (count < nth):
+            message = (
+                f"scenario {scenario.scenario} cannot run here: fault {fault.id} waits for {kind} {nth} over the link"
+                f" `{when.link}`{f' that changes {table}' if table and kind != 'message' else ''}, and the job without"
+                f" faults sends {count} of them"
+            )
+            lower = f"--set faults.{fault.id}.when.nth={count}, or " if count else ""
+            need = f"{nth} {'COMMIT' if kind == 'commit' else kind}s to the {when.link}"
+            fix = f"{lower}choose a scenario with another moment, or --sweep"
+            raise CannotHere(message, fix=fix, need=need)

@@ -20,7 +20,6 @@ from harness.faults.model.workload import CallFault, ShapingFault
 from harness.faults.simulated.acts import Act
 from harness.history.event import FaultEvent, In, Wm
 from harness.levels.sim.simulation import Simulation
-from harness.scenario.model import Scenario
 from harness.scenario.moments import Moments, shown_by
 from harness.scenario.workloads.lookups import LookupSource, nth_ids, own_records
 from harness.sut.inside_faults import FaultyCalls, PlannedCalls
@@ -29,7 +28,6 @@ from harness.system.json_types import Json
 if TYPE_CHECKING:
     from harness.faults.simulated.acts import Shaped
     from harness.levels.sim.place import SimulatedAttempt
-    from harness.levels.sim.simulation import Simulation
     from reference_impl.operator.functions import AsyncFunction
 
 
@@ -38,36 +36,32 @@ _LOOK_MS: Final = 10
 
 
 @dataclass(slots=True, kw_only=True)
-class Noted:
-    """What the history does not contain about one act: its planned time, and the time of its first effect. Mutable."""
-
-    planned_us: int
-    measured_us: int | None = None
-
-
-@dataclass(slots=True, kw_only=True)
-class _Acting:
+class ActingHere:
     """One act of a fault; an `Acting`. Mutable."""
 
     fault: Fault
     act: Act
-    noted: Noted
     run: Simulation
+    planned_us: int
     armed_us: int
+    measured_us: int | None = None
+    """The time of its first effect."""
     ended: bool = False
     """The fault is healed; its evidence may still grow."""
     is_told: bool = False
-    effective: bool = False
-    """Whether evidence was found."""
     settles: Due | None = None
+
+    @property
+    def effective(self) -> bool:
+        """Whether evidence was found."""
+        return self.measured_us is not None
 
     def start(self) -> None:
         self.act.begins()
 
     def look(self) -> None:
-        if self.act.evidence() and not self.effective:
-            self.effective = True
-            self.noted.measured_us = self.run.hub.now_ms * 1000
+        if self.act.evidence() and self.measured_us is None:
+            self.measured_us = self.run.hub.now_ms * 1000
 
     def end(self) -> None:
         """Heal the fault; `_settle` records its end when its evidence is final."""
@@ -86,8 +80,8 @@ class _Acting:
         else:
             self._tell_end()
 
-    def told(self) -> None:
-        """Does nothing: `_tell_end` records the end."""
+    def report(self) -> None:
+        """Nothing: `_tell_end` records the end."""
 
     def close(self) -> None:
         if self.settles is not None:
@@ -108,27 +102,25 @@ class _Acting:
 class FaultSchedule:
     """A `Place` that gets each phase that an attempt reaches. Mutable: counts phases."""
 
-    scenario: Scenario
     run: Simulation
-    seed: int
-    noted: dict[str, list[Noted]] = field(default_factory=dict)
+    noted: dict[str, list[ActingHere]] = field(default_factory=dict)
     """The acts of each fault, by its id."""
     workload: WorkloadFaults = field(init=False)
     """The faults that attempts and sources perform themselves."""
     watches_to_the_end: bool = False
     prolongs_us: int = 0
-    _schedule: Schedule[_Acting] = field(init=False)
+    _schedule: Schedule[ActingHere] = field(init=False)
     _moments: Moments = field(default_factory=Moments)
     _listens_to: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        self.workload = WorkloadFaults(self.scenario, self.run, seed=self.seed)
+        self.workload = WorkloadFaults(self.run)
         faults = [
             fault
-            for fault in self.scenario.faults
+            for fault in self.run.scenario.faults
             if fault.by != "workload" and not isinstance(fault, KillWorker)
         ]
-        self._schedule = Schedule(faults=faults, seed=self.seed, place=self)
+        self._schedule = Schedule(faults=faults, seed=self.run.plan.seed, place=self)
         self._listens_to = frozenset(shown_by(fault.when) for fault in faults)
 
     @property
@@ -181,15 +173,15 @@ class FaultSchedule:
     def lasts_ms(self, fault: Fault) -> int | None:
         return fault.simulated_lasts_ms
 
-    def begins(self, fault: Fault, *, cycle: int, due_us: int) -> _Acting:
+    def begins(self, fault: Fault, *, cycle: int, due_us: int) -> ActingHere:
         del cycle
         act, tape = fault.simulated(self.run), self.run.tape
         assert act is not None, "only what is acted out from here is planned"
         refuse_invented(fault, act.evidence())
-        noted = Noted(planned_us=due_us)
-        self.noted.setdefault(fault.id, []).append(noted)
+        acting = ActingHere(fault=fault, act=act, run=self.run, planned_us=due_us, armed_us=self.now_us)
+        self.noted.setdefault(fault.id, []).append(acting)
         tape.add(FaultEvent(n=tape.n, t=tape.t, f=fault.id, phase="begin", **fault.claims))
-        return _Acting(fault=fault, act=act, noted=noted, run=self.run, armed_us=self.now_us)
+        return acting
 
 
 @dataclass(slots=True, kw_only=True)
@@ -223,7 +215,8 @@ class WorkloadFaults:
     Attempts and sources perform these faults themselves. Invariant: each changed call or element is counted once.
     """
 
-    def __init__(self, scenario: Scenario, run: Simulation, *, seed: int) -> None:
+    def __init__(self, run: Simulation) -> None:
+        scenario, seed = run.scenario, run.plan.seed
         self._run = run
         self._workload = scenario.workload
         self._own = own_records(scenario)
@@ -237,20 +230,20 @@ class WorkloadFaults:
         for fault in scenario.faults:
             if isinstance(fault, ShapingFault):
                 self._shaped[fault.id] = fault.watched()
-                self._place(fault, scenario, seed=seed)
+                for subtask in range(self._workload.subtasks):
+                    if fault.of_subtask in {None, subtask}:
+                        source = LookupSource(
+                            workload=self._workload,
+                            seed=seed,
+                            subtask=subtask,
+                            faults=scenario.faults,
+                            own=self._own,
+                        )
+                        self._places[fault.id, subtask] = fault.place(source, records=len(source.records))
         self._claims = {fault.id: fault.claims for fault in scenario.faults}
         self._order = [fault.id for fault in scenario.faults if fault.by == "workload"]
         self._told: dict[str, list[str]] = {name: [] for name in self._order}
         self._last_ms: dict[int, int] = {}
-
-    def _place(self, fault: ShapingFault, scenario: Scenario, *, seed: int) -> None:
-        workload = scenario.workload
-        for subtask in range(workload.subtasks):
-            if fault.of_subtask in {None, subtask}:
-                source = LookupSource(
-                    workload=workload, seed=seed, subtask=subtask, faults=scenario.faults, own=self._own
-                )
-                self._places[fault.id, subtask] = fault.place(source, records=len(source.records))
 
     @property
     def has_any(self) -> bool:

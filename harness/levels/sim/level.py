@@ -6,9 +6,9 @@ Invariant: equal orders give equal bytes. A run writes no file: its events are a
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -19,27 +19,25 @@ from harness.database.simulated.link import SimulatedLink
 from harness.database.simulated.server import SimulatedServer
 from harness.database.simulated.tables import Customers, SimulatedTables
 from harness.database.simulated.tape import MemoryRecorder, Tape
-from harness.engine.accounting import accounting_of, claims_order
-from harness.engine.cross_checks import refuse_other_values
-from harness.engine.expectation import find_expected, with_versions
+from harness.engine.accounting import claims_order
+from harness.engine.expectation import find_expected
+from harness.engine.findings import fault_record
 from harness.engine.level import Opening, Play, RunRecord, RunSite, refuse_at_level
-from harness.history.event import Call, Failed, FaultEvent, Res, Start
-from harness.judge.checkers.judge import judge, uncollected
-from harness.judge.pitfalls.finding import RunSeen, find_pitfalls
+from harness.engine.run import recorded
+from harness.history.event import FaultEvent
+from harness.judge.checkers.judge import uncollected
 from harness.levels.sim.canaries import refuse_blind_simulation
 from harness.levels.sim.drivers import AsyncSimulatedDriver
-from harness.levels.sim.fault_schedule import Noted
+from harness.levels.sim.fault_schedule import ActingHere
 from harness.levels.sim.place import count_tables
 from harness.levels.sim.run import Simulated, customers, simulate_scenario
 from harness.levels.sim.subtask_loop import SubtaskLoop, outer_loop_kept
 from harness.scenario.order import Order
-from harness.scenario.outcome import FaultRecord, FaultTime, Pitfall, WorldDescription
-from harness.scenario.plan import Expected
+from harness.scenario.outcome import FaultTime, WorldDescription
 from harness.sut.calm_twin import CalmTwin, Questions
-from harness.sut.registry import REFERENCE_EMITTER, SUTS, load_lookup, needs_a_server
+from harness.sut.registry import REFERENCE_EMITTER, load_lookup, needs_a_server
 from harness.sut.variant import HONEST, Variant
 from harness.system.choices import Draw
-from harness.system.clock import Deadline, monotonic_us
 from harness.system.errors import UsageError
 from harness.system.forked import in_child
 from harness.system.json_types import JsonView
@@ -94,134 +92,52 @@ class SimulatedLevel:
         yield self._play
 
     def _play(self, order: Order, site: RunSite) -> RunRecord:
-        if ":" not in order.sut:
-            return self._played(order, site)
-        refuse_at_level(order.scenario, self.name)
-        rows, row_bytes = customers(order.scenario, order.seed), order.scenario.workload.row_bytes
-        expected, values = find_expected(
-            order, rows, ask=partial(ask_in_child, rows=rows, row_bytes=row_bytes)
-        )
-        record = in_child(
-            lambda: self._played(order, site, expected), what=f"--sut {order.sut}", stop=site.stop
-        )
-        events = with_versions(record.events, scenario=order.scenario, rows=rows, keys=values.rows_of)
-        return replace(record, events=events, values=values)
-
-    def _played(self, order: Order, site: RunSite, expected: Expected | None = None) -> RunRecord:
         variant = self.variant or HONEST
         if self.variant is None and order.mutant is not None:
             from harness.sut.defects import variant_of  # noqa: PLC0415 - most runs plant no defect
 
             variant = variant_of(order.mutant)
-        simulated = simulate_scenario(
-            order,
-            variant=variant,
-            ended_by=_ended_by(site),
-            before_reading=site.before_reading,
-            expected=expected,
+        play = partial(simulate_scenario, order, site=site, variant=variant)
+        if ":" not in order.sut:
+            return record_of(play())
+        refuse_at_level(order.scenario, self.name)
+        rows, row_bytes = customers(order.scenario, order.seed), order.scenario.workload.row_bytes
+        expected, values = find_expected(
+            order, rows, ask=partial(ask_in_child, rows=rows, row_bytes=row_bytes)
         )
-        record = record_of(order, simulated, variant=variant, expected=expected)
-        return replace(record, interrupted=record.error is not None and site.stop.is_set())
-
-
-def _ended_by(site: RunSite) -> Callable[[], str | None]:
-    """Why a run at this site must end before its own end: Ctrl-C, or the command's budget, in real time."""
-    limit_s = site.limit_s
-    deadline = None if limit_s is None else Deadline(limit_s)
-
-    def why() -> str | None:
-        if site.stop.is_set():
-            return "the run was interrupted"
-        if deadline is not None and deadline.passed:
-            return f"the budget of the command is over, {limit_s:.3g} s after the run began"
-        return None
-
-    return why
-
-
-def record_of(
-    order: Order, simulated: Simulated, *, variant: Variant = HONEST, expected: Expected | None = None
-) -> RunRecord:
-    """The record of a simulated run of `order`; `expected`: the results of a user's lookup.
-
-    Raises HarnessError if its expected results are not those of its rows.
-    """
-    rows = customers(order.scenario, order.seed)
-    refuse_other_values(order, simulated.header, rows, simulated.events, expected=expected)
-    return RunRecord(
-        header=simulated.header,
-        events=simulated.events,
-        whole=simulated.whole,
-        error=simulated.error,
-        ran_us=monotonic_us(),
-        world=SIMULATED_WORLD,
-        faults=_faults(order, simulated),
-        accounting=accounting_of(
-            count_tables(simulated.tables, ordered=claims_order(order.scenario)),
-            simulated.events,
-            scenario=order.scenario,
-            seed=order.seed,
-            rows=rows,
-            expected=expected,
-        ),
-        threats=(
-            *simulated.unread,
-            *([simulated.shared_modules] if simulated.shared_modules else []),
-            *([f"the recording has gaps: {simulated.lost} events are missing"] if simulated.lost else []),
-        ),
-        pitfalls=_pitfalls(order, simulated),
-        judge=variant.judge(judge),
-        extras={"choices": simulated.choices} if simulated.choices else {},
-    )
-
-
-def _pitfalls(order: Order, simulated: Simulated) -> tuple[Pitfall, ...] | None:
-    """The pitfalls of a user's lookup; None for our own, whose clients with mistakes are not simulated."""
-    if order.sut in SUTS:
-        return None
-    calls = [event for event in simulated.events if isinstance(event, Start | Call | Res | Failed)]
-    lines = sorted([*calls, *simulated.misuses], key=lambda line: line.t)
-    seen = RunSeen(
-        scenario=order.scenario,
-        lines=lines,
-        ended_us=simulated.virtual_ms * 1000,
-        server=None,
-        is_users=True,
-        has_only_pool=True,
-    )
-    return find_pitfalls(seen)
-
-
-def _faults(order: Order, simulated: Simulated) -> tuple[FaultRecord, ...]:
-    """The plan of each fault, and the times and evidence of its acts."""
-    acted = [event for event in simulated.events if type(event) is FaultEvent]
-    return tuple(
-        FaultRecord(
-            id=fault.id,
-            kind=fault.do,
-            plan=fault.model_dump(mode="json", by_alias=True, exclude_none=True),
-            times=_times(
-                [event for event in acted if event.f == fault.id], simulated.noted.get(fault.id, ())
-            ),
+        return in_child(
+            lambda: record_of(play(expected=expected, values=values)),
+            what=f"--sut {order.sut}",
+            stop=site.stop,
         )
-        for fault in order.scenario.faults
-    )
 
 
-def _times(acted: Sequence[FaultEvent], noted: Sequence[Noted]) -> tuple[FaultTime, ...]:
+def record_of(ran: Simulated) -> RunRecord:
+    """The record of a simulated run. Raises HarnessError if its expected results are not those of its rows."""
+    acted = [event for event in ran.events if type(event) is FaultEvent]
+    ran.counts = count_tables(ran.tables, ordered=claims_order(ran.order.scenario))
+    ran.faults = [
+        fault_record(
+            fault,
+            _times([event for event in acted if event.f == fault.id], ran.noted.get(fault.id, ())),
+        )
+        for fault in ran.order.scenario.faults
+    ]
+    return recorded(ran, world=SIMULATED_WORLD)
+
+
+def _times(acted: Sequence[FaultEvent], noted: Sequence[ActingHere]) -> Iterator[FaultTime]:
     """The acts of one fault; one that an attempt performed itself has no planned or measured time."""
     begins = [event.t for event in acted if event.phase == "begin"]
     ends = [event for event in acted if event.phase == "end"]
-    return tuple(
-        FaultTime(
+    for begun_us, end, note in zip_longest(begins, ends, noted):
+        yield FaultTime(
             planned_us=note.planned_us if note else None,
             armed_us=begun_us,
             measured_us=note.measured_us if note else None,
             healed_us=end.t if end else None,
             evidence=end.evidence if end and isinstance(end.evidence, dict) else {},
         )
-        for begun_us, end, note in zip_longest(begins, ends, noted)
-    )
 
 
 _LIMIT_MS: Final = 3_600_000

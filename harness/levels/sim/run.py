@@ -9,28 +9,28 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from harness.database.endpoint import NOWHERE
 from harness.database.simulated.tables import SimulatedTables
-from harness.database.simulated.tape import untold
-from harness.database.table_editor import TableEditor
-from harness.engine.level import refuse_at_level
+from harness.database.simulated.tape import Tape, missing_of
+from harness.engine.level import RunSite, refuse_at_level
+from harness.engine.run import Run, plan_of
 from harness.faults.parts.found_parts import RecordedCall
-from harness.history.event import PLANTED, Caused, Event
+from harness.history.event import PLANTED, Call, Caused, Failed, Res, Start
 from harness.history.header import Header, parse_header
-from harness.history.notes import LoopHeld, Note
-from harness.judge.checkers.judge import uncollected
-from harness.levels.sim.fault_schedule import FaultSchedule, Noted
+from harness.history.notes import LoopHeld
+from harness.judge.checkers.judge import judge, uncollected
+from harness.levels.sim.fault_schedule import ActingHere, FaultSchedule
 from harness.levels.sim.own_modules import ModulesOfRun
 from harness.levels.sim.simulation import Simulation
 from harness.scenario.claims import header_of
 from harness.scenario.model import Scenario
-from harness.scenario.order import Order, planned_crashes
-from harness.scenario.plan import Expected, RunPlan
-from harness.scenario.workloads.lookups import Lookup, own_records
+from harness.scenario.order import Order
+from harness.scenario.plan import Expected, JudgedValues
+from harness.scenario.workloads.lookups import Lookup
 from harness.scenario.workloads.shape import keys_of, with_values_like
 from harness.sut.inside_faults import PassedOn
 from harness.sut.loop_watch import HoldWatch
@@ -38,6 +38,7 @@ from harness.sut.registry import SUTS
 from harness.sut.user_code import set_aside
 from harness.sut.variant import HONEST, Variant
 from harness.system.choices import Choices
+from harness.system.clock import Deadline
 from harness.system.errors import HarnessError
 from reference_impl.operator.functions import AsyncFunction, close_function, open_function
 from reference_impl.operator.result import ResultHandle
@@ -50,76 +51,55 @@ if TYPE_CHECKING:
 _TIERS: Final = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Simulated:
-    """A simulated run before its judgement."""
+@dataclass(slots=True, kw_only=True)
+class Simulated(Run):
+    """A simulated run. Mutable."""
 
-    header: Header
-    events: Sequence[Event]
-    error: str | None
-    """Why the run stopped early; None: it did not."""
     restarts_used_up: bool = False
     """Whether it stopped early because a subtask may not be restarted again."""
-    virtual_ms: int
-    numbered: int
-    """How many events were made; more than `events` holds if the recording has gaps."""
-    untold: int = 0
-    """How many events the journals made by their own count, and the recording lacks."""
-    noted: Mapping[str, Sequence[Noted]] = field(default_factory=dict)
+    virtual_ms: int = 0
+    noted: Mapping[str, Sequence[ActingHere]] = field(default_factory=dict)
     """The acts of each fault, by its id."""
-    tables: SimulatedTables
-    misuses: Sequence[Note] = ()
-    """Notes of the attempts about how the lookup uses the pool and the loop."""
-    unread: Sequence[str] = ()
-    """Why tables could not be read, a sentence each."""
+    tape: Tape = field(init=False)
+    tables: SimulatedTables = field(init=False)
     shared_modules: str | None = None
     """Why attempts shared the variables of the user's modules, in a sentence; None: they did not."""
-    choices: int = 0
-    """How many choices the schedule made, with `order: fifo`; else 0: they are not counted."""
 
-    @property
-    def whole(self) -> bool:
-        """Whether the run ended normally and no event is missing."""
-        return self.error is None and not self.lost
 
-    @property
-    def lost(self) -> int:
-        """How many events are missing: numbers without an event, or events that a journal counted."""
-        return max(self.numbered - len(self.events), self.untold)
+UNWATCHED: Final = RunSite(run_id="", folder=Path())
+"""The site of a run that nobody watches or ends."""
 
 
 def simulate_scenario(
     order: Order,
     *,
+    site: RunSite = UNWATCHED,
     variant: Variant = HONEST,
-    ended_by: Callable[[], str | None] | None = None,
-    before_reading: Callable[[TableEditor], None] | None = None,
     expected: Expected | None = None,
+    values: JudgedValues | None = None,
 ) -> Simulated:
     """Run `order` at level sim, whatever its level. `expected`: the results of a user's lookup.
 
     Raises CannotHere for a fault that sim cannot inject, and SutError if the function under test breaks a rule.
-    `ended_by` says why the run must end early (None: it goes on); `before_reading` is called after the run, before its
-    tables are read.
     """
     refuse_at_level(order.scenario, "sim")
-    scenario = order.scenario
-    if not variant.arms_faults:
-        scenario = scenario.model_copy(update={"faults": ()})
-    plan = _plan(order, scenario, expected)
-    run = Simulation(scenario, plan=plan, variant=variant, limit_ms=scenario.budget)
-    run.hub.ended_by = ended_by
-    run.modules = None if order.sut in SUTS else ModulesOfRun(order.sut)
-    schedule = FaultSchedule(scenario=scenario, run=run, seed=order.seed)
+    rows = customers(order.scenario, order.seed)
+    ran = Simulated(order=order, site=site, variant=variant, rows=rows, expected=expected, values=values)
+    is_users = order.sut not in SUTS
+    ran.plan = plan_of(ran)
+    run = Simulation(ran)
+    ran.tape, ran.tables = run.tape, run.tables
+    run.hub.ended_by = _ended_by(site)
+    run.modules = ModulesOfRun(order.sut) if is_users else None
+    schedule = FaultSchedule(run=run)
     run.watch = schedule.reached if schedule.has_any else None
     run.closing = schedule.close
-    run.before_reading = before_reading
-    run.around_calls = _around_calls(scenario, run, schedule)
+    run.around_calls = _around_calls(run, schedule)
     run.tape.hears = schedule.workload.hears
     watch = HoldWatch(function=lambda: run.watched_function)
     # A pending task that nothing refers to fails its attempt when it is collected, so no run collects: the moment would
     # depend on what else the process has done.
-    with uncollected(), set_aside(), nullcontext() if order.sut in SUTS else watch.watching():
+    with uncollected(), set_aside(), watch.watching() if is_users else nullcontext():
         run.run()
     if run.refusal is not None:
         raise run.refusal
@@ -127,46 +107,48 @@ def simulate_scenario(
     if not isinstance(header, Header):
         message = f"our own header breaks its format: {'; '.join(header)}"
         raise HarnessError(message, fix="please report it, with the command")
-    held = [LoopHeld(t=run.tape.t, where=where, ms=ms) for where, ms in watch.holds()]
-    return Simulated(
-        header=header,
-        events=run.tape.events,
-        error=run.error,
-        restarts_used_up=run.restarts_used_up,
-        virtual_ms=run.hub.now_ms,
-        numbered=run.tape.numbered,
-        untold=untold(run.tape),
-        noted=schedule.noted,
-        tables=run.tables,
-        misuses=[*run.tape.misuses, *held],
-        unread=run.unread,
-        shared_modules=None if run.modules is None else run.modules.shared,
-        choices=run.draw.made,
+    ran.header, ran.events, ran.missing = header, run.tape.events, missing_of(run.tape)
+    ran.error, ran.restarts_used_up = run.error, run.restarts_used_up
+    ran.interrupted = run.error is not None and site.stop.is_set()
+    ran.virtual_ms, ran.lines_end_us = run.hub.now_ms, run.hub.now_ms * 1000
+    ran.noted = schedule.noted
+    ran.shared_modules = None if run.modules is None else run.modules.shared
+    ran.threats = (
+        *run.unread,
+        *([ran.shared_modules] if ran.shared_modules else []),
+        *([f"the recording has gaps: {ran.missing} events are missing"] if ran.missing else []),
     )
+    if is_users:  # clients of our own with mistakes are not simulated
+        calls = [event for event in ran.events if isinstance(event, Start | Call | Res | Failed)]
+        held = [LoopHeld(t=run.tape.t, where=where, ms=ms) for where, ms in watch.holds()]
+        ran.lines = sorted([*calls, *run.tape.misuses, *held], key=lambda line: line.t)
+    # How many choices the schedule made, with `order: fifo`; else they are not counted.
+    ran.extras = {"choices": run.draw.made} if run.draw.made else {}
+    ran.judge = variant.judge(judge)
+    return ran
 
 
-def _plan(order: Order, scenario: Scenario, expected: Expected | None) -> RunPlan:
-    own = own_records(scenario)
-    return RunPlan(
-        run_id="",
-        scenario={},
-        seed=order.seed,
-        sut=order.sut,
-        mutant=order.mutant,
-        lookups=NOWHERE,
-        sink=NOWHERE,
-        folder="",
-        path=list(order.import_path),
-        table=customers(scenario, order.seed),
-        crashes=planned_crashes(scenario),
-        expected=expected,
-        own=None if own is None else list(own),
-    )
+def _ended_by(site: RunSite) -> Callable[[], str | None] | None:
+    """Why a run at this site must end before its own end: Ctrl-C, or the command's budget, in real time."""
+    if site is UNWATCHED:
+        return None
+    limit_s = site.limit_s
+    deadline = None if limit_s is None else Deadline(limit_s)
+
+    def why() -> str | None:
+        if site.stop.is_set():
+            return "the run was interrupted"
+        if deadline is not None and deadline.passed:
+            return f"the budget of the command is over, {limit_s:.3g} s after the run began"
+        return None
+
+    return why
 
 
-def _around_calls(scenario: Scenario, run: Simulation, schedule: FaultSchedule) -> Callable[[Any, Any], Any]:
+def _around_calls(run: Simulation, schedule: FaultSchedule) -> Callable[[Any, Any], Any]:
     """The faults of calls, around the recorded calls if there are any."""
-    calls = None if scenario.choices is None else scenario.choices.calls
+    choices = run.scenario.choices
+    calls = None if choices is None else choices.calls
     if not calls:
         return schedule.workload.around_calls
     recorded = RecordedCalls(calls, hub=run.hub)

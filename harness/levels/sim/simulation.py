@@ -29,6 +29,7 @@ from harness.database.store_files import MemoryFiles
 from harness.engine.attempt import AttemptParts, run_attempt
 from harness.engine.level import ATTEMPTS_MAX
 from harness.engine.rescale import Rescaler
+from harness.engine.run import Run
 from harness.faults.kill_worker import InjectedFailure
 from harness.faults.parts.parts import SINK_FORMS
 from harness.faults.simulated.acts import RunningAttempt
@@ -45,11 +46,9 @@ from harness.levels.sim.own_modules import ModulesOfRun
 from harness.levels.sim.place import Crashes, SimulatedAttempt, SimulatedClock, SimulatedPlace, read_tables
 from harness.levels.sim.subtask_loop import outer_loop_kept
 from harness.scenario.claims import RECOVER_MS
-from harness.scenario.model import Scenario
-from harness.scenario.plan import Crash, RunPlan
+from harness.scenario.plan import Crash
 from harness.scenario.workloads.lookups import LookupSource
 from harness.sut.rescaling import source_of
-from harness.sut.variant import Variant
 from harness.system.choices import Draw, SparingDraw
 from harness.system.errors import SutError
 
@@ -74,7 +73,7 @@ class _Death:
 
 
 class Simulation:
-    """One run of `scenario`. Mutable."""
+    """The actors, links and tables of one run. Mutable."""
 
     restarts_used_up = False
     """Whether it was given up because a subtask may not be restarted again."""
@@ -88,17 +87,18 @@ class Simulation:
     refusal: SutError | None = None
     """The rule that the function under test breaks; such a run is not judged."""
 
-    def __init__(self, scenario: Scenario, *, plan: RunPlan, variant: Variant, limit_ms: int) -> None:
-        self.scenario = scenario
-        self.plan = plan
-        self.variant = variant
+    def __init__(self, run: Run) -> None:
+        self.site = run.site
+        self.scenario = scenario = run.acts
+        self.plan = plan = run.plan
+        self.variant = variant = run.variant
         saved = scenario.choices
         self.draw = draw = (
             Draw(plan.seed, "sim")
             if saved is None or saved.order == "drawn"
             else SparingDraw(plan.seed, "sim", drawn=saved.drawn or ())
         )
-        self.hub = hub = Hub(draw, limit_ms=limit_ms, steps_max=_STEPS_MAX)
+        self.hub = hub = Hub(draw, limit_ms=scenario.budget, steps_max=_STEPS_MAX)
         self.tape = Tape(hub)
         workload = scenario.workload
         self.tables = SimulatedTables(
@@ -125,13 +125,10 @@ class Simulation:
         """The subtasks that have ended, or have stopped for a rescale."""
         self.error: str | None = None
         """Why the run was given up, if it was."""
-        self.stuck = False
         self.watch: Callable[[int, str], None] | None = None
         """Called with the subtask and each phase that one of its attempts reaches."""
         self.closing: Callable[[], None] | None = None
         """Called when all subtasks have finished or the run was given up."""
-        self.before_reading: Callable[[SimulatedTableHand], None] | None = None
-        """Called after the run, before its tables are read."""
         self.unread: list[str] = []
         """Why tables could not be read, a sentence each."""
         self.around_calls: Callable[[Any, Any], Any] = lambda function, _attempt: function
@@ -168,8 +165,8 @@ class Simulation:
             if why is not None and self.error is None:
                 self.error = why
                 self._give_up(why)
-        if self.before_reading is not None:
-            self.before_reading(SimulatedTableHand(self.tables))
+        if self.site.before_reading is not None:
+            self.site.before_reading(SimulatedTableHand(self.tables))
         self.unread = read_tables(self.tables, self.tape)
 
     def _close(self) -> None:
@@ -187,7 +184,6 @@ class Simulation:
         last_us = next((e.t for e in reversed(self.tape.events) if not isinstance(e, at_the_end)), 0)
         if why.startswith("the budget") and self.tape.t - last_us < _QUIET_US:
             return
-        self.stuck = True
         self.hub.now_ms += RECOVER_MS  # gives up after a grace period without progress
         self.tape.add(GiveUp(n=self.tape.n, t=self.tape.t, why=why))
 

@@ -17,7 +17,9 @@ def _ended(words: str) -> Any:
     secret = SimpleNamespace(password="of nobody")
     order = SimpleNamespace(job=SimpleNamespace(sink=SinkTable()))
     return SimpleNamespace(
-        parts=SimpleNamespace(order=order, expected=None, world=SimpleNamespace(app=secret, root=secret)),
+        order=order,
+        expected=None,
+        world=SimpleNamespace(app=secret, root=secret),
         seen=SimpleNamespace(row_times=[], transactions=[]),
         starts=SimpleNamespace(last_words=lambda: words, command=("/usr/bin/python", "job.py")),
         cut_off="",

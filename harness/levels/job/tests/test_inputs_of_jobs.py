@@ -12,7 +12,6 @@ from pymysql import InterfaceError, OperationalError
 
 from harness.database.endpoint import Endpoint
 from harness.levels.job import job_database, lookup_log
-from harness.levels.job.calm_twin import refuse_moments
 from harness.levels.job.environment import job_environment, refuse_templates
 from harness.levels.job.job_file import JobFile
 from harness.levels.job.job_scenario import JobScenario
@@ -20,6 +19,7 @@ from harness.levels.job.job_scenarios import apply_job_settings, load_jobs
 from harness.levels.job.lookup_log import connects_for_each_call, is_lookup, literals
 from harness.levels.job.records import read_input
 from harness.levels.job.traffic import Message
+from harness.levels.job.unmet import refuse_moments
 from harness.scenario.yaml_text import ScenarioProblems
 from harness.system.errors import CannotHere, UsageError, WorldError
 

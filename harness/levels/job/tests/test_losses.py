@@ -19,10 +19,11 @@ def _life(*lost: int) -> Any:
     """A run in which the rows of these ids were lost with the first server."""
     losses = [SimpleNamespace(table=SINK.table, rows=[{"id": id_, "v": "a"} for id_ in lost])]
     verdict = InvariantVerdict(invariant="V22", outcome=Outcome.FAIL)
-    second = SimpleNamespace(losses=losses, verdict=lambda faults, scenario: verdict)
+    second = SimpleNamespace(losses=losses, verdict=lambda faults: verdict)
     order = SimpleNamespace(job=SimpleNamespace(sink=SINK), scenario=None)
     return SimpleNamespace(
-        parts=SimpleNamespace(ground=SimpleNamespace(second=second), order=order),
+        ground=SimpleNamespace(second=second),
+        order=order,
         records=(),
         seen=SimpleNamespace(columns=SinkColumns(sink=SINK, types={}, offered={})),
     )

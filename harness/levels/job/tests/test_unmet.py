@@ -7,8 +7,8 @@ from typing import Any, Literal, cast
 
 import pytest
 
-from harness.levels.job.calm_twin import CalmRun
 from harness.levels.job.job_file import JobFile
+from harness.levels.job.job_run import CalmRun
 from harness.levels.job.job_scenario import JobScenario
 from harness.levels.job.job_scenarios import load_jobs
 from harness.levels.job.level import JobLevel

@@ -114,7 +114,7 @@ def conviction_of(
 
 
 def by_its_lineage(conviction: Conviction) -> Conviction:
-    """A shorter conviction: omits the events around the witnesses if it has the events of the record."""
+    """The conviction without the events around its witnesses, where it tells the events of the record."""
     stories = (replace(story, around=()) if story.lineage else story for story in conviction.stories)
     return replace(conviction, stories=tuple(stories))
 

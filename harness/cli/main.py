@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import Any, TextIO
+from typing import TextIO
 
 import click
 
@@ -81,7 +81,7 @@ class _Commands(click.Group):
             hint = f" Did you mean {close[0]!r}?" if close else ""
             raise click.UsageError(f"{error.message}{hint}", ctx) from error
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: click.Context) -> object:
         """Click would end with code 1 on a closed pipe, which would mean a violation."""
         try:
             return super().invoke(ctx)

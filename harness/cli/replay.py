@@ -28,7 +28,7 @@ _PASSED_ON = ("jobs", "keep", "budget", "offline", "form", "quiet", "verbose", "
 @click.option("--last-failed", is_flag=True, help="The violations of the newest report in reports/out.")
 @lanes_option
 @run_options
-def replay(target: str | None, *, last_failed: bool, **asked: Any) -> int:
+def replay(target: str | None, *, last_failed: bool, **asked: object) -> int:
     """Repeat the runs of a report: its folder, its run.json, a history in it, or a file that shrink or explore saved.
 
     At level sim the history must be equal, byte for byte. At levels live and spark the machine decides the times, so

@@ -221,7 +221,7 @@ def _of_verdict_file(run: CertifiedRun, judged: TwiceJudged, folder: Path) -> It
         yield f"{_named(run)}: verdict {run.judgement.file} is not the one that the certificate tells"
 
 
-def _core(judgement: JsonView) -> Sequence[Any]:
+def _core(judgement: JsonView) -> Sequence[object]:
     """The part of a judgement that does not depend on how a version words it."""
     named = ("class", "s", "id", "j", "w", "c", "table", "events")
     found: list[Sequence[Any]] = []

@@ -19,10 +19,10 @@ class Cursor(Protocol):
     @property
     def connection(self) -> BlockingConnection: ...
 
-    def execute(self, sql: str, args: Sequence[Any] = ()) -> Any:
+    def execute(self, sql: str, args: Sequence[object] = ()) -> object:
         """Run one statement; `%s` marks a parameter."""
 
-    def executemany(self, sql: str, rows: Sequence[Sequence[object]]) -> Any:
+    def executemany(self, sql: str, rows: Sequence[Sequence[object]]) -> object:
         """Run one INSERT with many rows."""
 
     def fetchone(self) -> Any:
@@ -80,7 +80,7 @@ class AsyncDriver(Protocol):
     def errors(self) -> tuple[type[Exception], ...]:
         """As `Driver.errors`."""
 
-    def connection(self) -> Any:
+    def connection(self) -> object:
         """A connection object that is not connected yet."""
 
     async def open(self, connection: Any, *, session: str) -> None:
@@ -131,7 +131,7 @@ class AsyncMySqlDriver:
 
         return (MySQLError, OSError)
 
-    def connection(self) -> Any:
+    def connection(self) -> object:
         connection = lookup_connection(self._endpoint, connect_timeout_s=_FOREVER_S)
         # asyncmy's own limit covers only the TCP connect, and may lose an open socket or a cancellation that comes
         # at the same moment (asyncio.wait_for of 3.11); the pool's limit covers the handshake too.

@@ -137,7 +137,7 @@ def _after(text: str, what: str, place: int) -> int:
     return len(text) if found < 0 else found + len(what)
 
 
-def _csv_rows(file: Path, text: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _csv_rows(file: Path, text: str) -> Iterator[tuple[str, Mapping[str, object]]]:
     """A line of names, then the rows. An empty field is NULL."""
     reader = csv.reader(text.splitlines(keepends=True), strict=True)
     names: list[str] = []
@@ -163,7 +163,7 @@ def _csv_rows(file: Path, text: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
         _refuse(str(file), "it is empty", "write the names of the columns in the first line")
 
 
-def _json_rows(file: Path, text: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _json_rows(file: Path, text: str) -> Iterator[tuple[str, Mapping[str, object]]]:
     """A JSON object a line, with its values by column; lists and objects are stored as JSON texts."""
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
@@ -200,7 +200,7 @@ def fill_own_tables(root: Endpoint, tables: OwnTables) -> None:
 
 
 def read_effects(
-    tables: KeptConnection, database: str, *, table: str, column: str, take: Callable[[Any], None]
+    tables: KeptConnection, database: str, *, table: str, column: str, take: Callable[[object], None]
 ) -> int:
     """Calls `take` with the record's id of each row that the lookup wrote; returns how many rows the database counts.
 
@@ -226,7 +226,7 @@ class OwnTableRows:
     def __init__(self, connection: MySqlConnection) -> None:
         self._connection = connection
 
-    def by_key(self, keys: Iterable[object]) -> dict[Any, list[dict[str, Any]]]:
+    def by_key(self, keys: Iterable[object]) -> dict[object, list[dict[str, object]]]:
         """The rows of `keys` in all tables, with all their columns; keys without rows are left out."""
         wanted = list(dict.fromkeys(keys))
         found: dict[Any, list[dict[str, Any]]] = {}
@@ -260,7 +260,7 @@ _COLUMNS: Final = """
 
 def _rows_of(
     cursor: DictCursor, table: str, columns: Sequence[str], keys: Sequence[object]
-) -> Iterator[tuple[Any, dict[str, Any]]]:
+) -> Iterator[tuple[object, dict[str, object]]]:
     """Each row of the keys, with its key; compared as text, for the server compares `7` with `'7'`."""
     by_parts: dict[int, dict[tuple[str, ...], Any]] = {}
     for key in keys:
@@ -298,7 +298,7 @@ def _insert(cursor: Cursor, part: OwnRows) -> None:
 
 def _of_equal_columns(
     rows: Sequence[tuple[str, Mapping[str, object]]],
-) -> Iterator[tuple[tuple[str, ...], list[list[Any]]]]:
+) -> Iterator[tuple[tuple[str, ...], list[list[object]]]]:
     """Neighbours with the same columns together."""
     columns: tuple[str, ...] | None = None
     found: list[list[Any]] = []

@@ -234,7 +234,7 @@ class ConnectionPool:
         """A connection for one call (`async with`); the query limit covers the whole block."""
         return _Lease(self, None)
 
-    async def lend(self, limit: asyncio.Timeout) -> Any:
+    async def lend(self, limit: asyncio.Timeout) -> object:
         """For `_Lease`: wait for a slot, then get a connection within `limit`. Raises like `fetch_all`."""
         self.calm_asked += self._is_calm
         if self._slots.locked():
@@ -283,7 +283,7 @@ class ConnectionPool:
         finally:
             self.longest_wait_ms = max(self.longest_wait_ms, round((now_s() - began_s) * 1000, 1))
 
-    def _idle(self) -> Any:
+    def _idle(self) -> object:
         """The idle connection used last, or None. One that died while idle is reported as a loss; the call goes on."""
         while self._free:
             connection = self._free.pop()
@@ -294,7 +294,7 @@ class ConnectionPool:
             self._on_loss(_HUNG_UP)
         return None
 
-    async def _connect(self) -> Any:
+    async def _connect(self) -> object:
         async with self._connecting:
             if (connection := self._idle()) is not None:  # returned while this call waited for its turn
                 return connection
@@ -304,7 +304,7 @@ class ConnectionPool:
         await asyncio.sleep(self._circuit.wait_s)
         raise CircuitOpen("circuit open", "connects have failed in a row; ask again")
 
-    async def _dial_as_circuit_asks(self) -> Any:
+    async def _dial_as_circuit_asks(self) -> object:
         try:
             connection = await self._dial()
         except asyncio.CancelledError:
@@ -316,7 +316,7 @@ class ConnectionPool:
         self._circuit.succeeded()
         return connection
 
-    async def _dial(self) -> Any:
+    async def _dial(self) -> object:
         connection = self._driver.connection()
         self._open[connection] = None
         self.opened += 1

@@ -207,7 +207,7 @@ def watch_connects(port: int) -> None:
     _Ports.watched.add(port)
 
 
-def _audited(event: str, args: tuple[Any, ...]) -> None:
+def _audited(event: str, args: tuple[object, ...]) -> None:
     if event != "socket.connect":
         return
     call, address = CALL.get(), args[1]
@@ -223,10 +223,10 @@ class WatchedConnection:
         self._call = call
         self._errors = errors
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._connection, name)
 
-    def cursor(self, *args: Any, **options: Any) -> Any:
+    def cursor(self, *args: object, **options: object) -> object:
         """A cursor of the connection."""
         return _WatchedCursor(self._connection.cursor(*args, **options), self._call, self._errors)
 
@@ -239,17 +239,17 @@ class _WatchedCursor:
         self._call = call
         self._errors = errors
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._cursor, name)
 
     async def __aenter__(self) -> Self:
         await self._cursor.__aenter__()
         return self
 
-    async def __aexit__(self, *error: object) -> Any:
+    async def __aexit__(self, *error: object) -> object:
         return await self._cursor.__aexit__(*error)
 
-    async def execute(self, sql: str, args: Any = ()) -> Any:
+    async def execute(self, sql: str, args: Any = ()) -> object:
         """Execute the statement. Raises the driver's errors."""
         statement = (sql, args)
         self._call.asks()

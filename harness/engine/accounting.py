@@ -48,7 +48,7 @@ def accounting_of(
     *,
     scenario: Scenario,
     seed: int,
-    rows: Sequence[list[Any]] | None,
+    rows: Sequence[list[object]] | None,
     expected: Expected | None = None,
 ) -> dict[str, int]:
     """What is printed beside a verdict: the counts by SQL, and how many records were offered, and are missing.

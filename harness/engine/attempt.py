@@ -115,7 +115,7 @@ class AttemptPlace(Protocol):
     def lookups(self, loop: asyncio.AbstractEventLoop) -> AsyncDriver:
         """The driver that connects the lookups' pool."""
 
-    def client(self, name: str) -> Any:
+    def client(self, name: str) -> object:
         """A faulty client (`operator.client`) in place of the pool."""
 
     def inside(
@@ -124,7 +124,7 @@ class AttemptPlace(Protocol):
         """The inside faults of this attempt."""
 
     def watching(
-        self, loop: asyncio.AbstractEventLoop, journal: Journal, lookup: Any
+        self, loop: asyncio.AbstractEventLoop, journal: Journal, lookup: object
     ) -> AbstractContextManager[None]:
         """Records, while the block lasts, when `lookup` blocks the loop."""
 
@@ -154,7 +154,7 @@ class Committing(Protocol):
         *,
         journal: Journal,
         phases: Phases,
-        expect: Callable[[Any], Sequence[Any] | None] | None,
+        expect: Callable[[object], Sequence[object] | None] | None,
         timers: Any,
         restored: int,
     ) -> Any:
@@ -521,7 +521,7 @@ def _retry(settings: Operator) -> dict[str, RetryStrategy]:
 
 def _expectation(
     parts: AttemptParts, elements: LookupSource, keyed: KeyedTask | None
-) -> Callable[[Lookup], Sequence[Any] | None] | None:
+) -> Callable[[Lookup], Sequence[object] | None] | None:
     """The expected results of each record, with timestamps if there is a keyed task; None if nothing is expected.
 
     A key whose rows change during the run has none: V8 judges it by versions, and by the other records of the key.
@@ -538,7 +538,7 @@ def _expectation(
     return expect_stamped(answers, stamps)
 
 
-def _answers(parts: AttemptParts) -> Callable[[Lookup], Sequence[Any] | None] | None:
+def _answers(parts: AttemptParts) -> Callable[[Lookup], Sequence[object] | None] | None:
     """The results of a user's lookup as they are known before the run, and of our own those of the table's rows."""
     plan = parts.plan
     if plan.sut not in SUTS:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import msgspec
 
@@ -259,7 +259,7 @@ _DOWN: Final = Scenario.model_validate(
 )
 
 
-def _drawn(seed: int) -> list[Any]:
+def _drawn(seed: int) -> list[object]:
     source = LookupSource(
         workload=Workload.model_validate({"records": 8, "rate": "100/s"}), seed=seed, subtask=0
     )

@@ -113,7 +113,7 @@ def _refuse_other_claims(order: Order, header: Header) -> None:
         _refuse("; ".join(said))
 
 
-def _claims(order: Order, header: Header) -> Mapping[str, tuple[Any, Any]]:
+def _claims(order: Order, header: Header) -> Mapping[str, tuple[object, object]]:
     """For each claim: what the header says and what it must say."""
     scenario, told = order.scenario, header.operator
     operator, expects = scenario.operator, header.expects or Expects()
@@ -157,7 +157,7 @@ def _claims(order: Order, header: Header) -> Mapping[str, tuple[Any, Any]]:
 def refuse_other_values(
     order: Order,
     header: Header,
-    rows: Sequence[list[Any]],
+    rows: Sequence[list[object]],
     events: Sequence[Event],
     *,
     expected: Expected | None,
@@ -185,7 +185,7 @@ def _tables(order: Order) -> list[str]:
 
 
 def refuse_other_expectations(
-    order: Order, rows: Sequence[list[Any]], events: Sequence[Event], *, expected: Expected | None = None
+    order: Order, rows: Sequence[list[object]], events: Sequence[Event], *, expected: Expected | None = None
 ) -> None:
     """Raises HarnessError if a record is not told with the results that the looked-up `rows` of its key give.
 

@@ -53,7 +53,7 @@ Versions = Sequence[Sequence[Mapping[str, Any]]]
 
 
 def with_versions(
-    events: Sequence[Event], *, scenario: Scenario, rows: Sequence[list[Any]], keys: Collection[Key]
+    events: Sequence[Event], *, scenario: Scenario, rows: Sequence[list[object]], keys: Collection[Key]
 ) -> Sequence[Event]:
     """`events`, in which each final `ok` of a record of `keys` has the version that it shows, if it shows any.
 
@@ -70,7 +70,9 @@ def with_versions(
     return list(_told(events, by_key, changes))
 
 
-def _at_version(rows: Sequence[Mapping[str, Any]], version: int, fault: ChangeRows) -> list[dict[str, Any]]:
+def _at_version(
+    rows: Sequence[Mapping[str, Any]], version: int, fault: ChangeRows
+) -> list[dict[str, object]]:
     """The rows after so many changes; with `how: delete` every second one takes them away."""
     if fault.how == "delete":
         if version % 2:
@@ -133,7 +135,7 @@ class RowsOfKeys(Protocol):
     def by_key(self, keys: Iterable[Key]) -> Mapping[Any, Sequence[Mapping[str, Any]]]:
         """The rows of `keys`, with all their columns; keys without rows are left out."""
 
-    def whole(self) -> Iterable[Mapping[str, Any]] | None:
+    def whole(self) -> Iterable[Mapping[str, object]] | None:
         """Every row of table `customer`; None: the tables are the user's own."""
 
 
@@ -217,7 +219,7 @@ def _given(name: str, records: Sequence[Lookup], table: RowsOfKeys) -> Expected:
     read: set[str] = set()
     kinds = {kind: observing(kind, read) for kind in (Lookup, OwnLookup, StampedLookup)}
 
-    def results(record: Lookup) -> list[Any]:
+    def results(record: Lookup) -> list[object]:
         fields = {field: getattr(record, field) for field in record.__struct_fields__}
         return _stated(name, function, kinds[type(record)](**fields), list(of_key.get(record.key, ())))
 
@@ -228,7 +230,7 @@ def _given(name: str, records: Sequence[Lookup], table: RowsOfKeys) -> Expected:
     return Expected(source="given", of_records=[(record.id, results(record)) for record in records])
 
 
-def _stated(name: str, function: Any, record: Lookup, rows: list[Any]) -> list[Any]:
+def _stated(name: str, function: Any, record: Lookup, rows: list[object]) -> list[object]:
     """What the function states for a record. Raises SutError, with the line to write, if it is no list of JSON."""
     try:
         with redirect_stdout(sys.stderr):  # standard output is for the results of a command

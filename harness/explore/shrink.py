@@ -397,7 +397,7 @@ class _OneShrinking:
             size //= 2
 
     def _plain_names(self) -> None:
-        """The ids of the faults: their kinds."""
+        """Name each fault after its kind."""
         faults = self.data.get("faults", [])
         kinds = [fault["do"].replace("_", "-") for fault in faults]
         names = [kind if kinds.count(kind) == 1 else f"{kind}-{n}" for n, kind in enumerate(kinds, 1)]

@@ -26,7 +26,7 @@ _GRACE_US = 5_000_000
 
 
 class Failover(ServerFault):
-    """Promotes the replica after a time in which it got nothing."""
+    """Promotes the replica after it has received nothing for a while."""
 
     about = (
         "The replica gets nothing for `lag`, is promoted, and all links lead to it; what the primary has acknowledged "

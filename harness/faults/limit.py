@@ -58,7 +58,7 @@ class SimulatedLimit:
         self._cut = 0
 
     def begins(self, link: SimulatedLink) -> None:
-        """Messages on their way count, unless they have already crossed the link."""
+        """Counts the messages on their way, but for those that have crossed the link."""
         (meet_requests if self._upward else meet_all)(self, link)
 
     def on_message(self, link: SimulatedLink, flight: Flight) -> None:

@@ -55,7 +55,7 @@ def control_of(sql: str) -> Control | None:
 def _set_autocommit(match: re.Match[str]) -> Control:
     on = match[1] == "1"
 
-    def run(session: SimulatedSession, _args: Any, _done: Done) -> Reply:
+    def run(session: SimulatedSession, _args: object, _done: Done) -> Reply:
         if session.branch is not None and on:
             return refused_in(session.branch.state)
         code = session.commit() if on and not session.autocommit else None
@@ -65,21 +65,21 @@ def _set_autocommit(match: re.Match[str]) -> Control:
     return run
 
 
-def _commit(session: SimulatedSession, _args: Any, _done: Done) -> Reply:
+def _commit(session: SimulatedSession, _args: object, _done: Done) -> Reply:
     if session.branch is not None:
         return refused_in(session.branch.state)
     code = session.commit()
     return Reply() if code is None else refused(code)
 
 
-def _roll_back(session: SimulatedSession, _args: Any, _done: Done) -> Reply:
+def _roll_back(session: SimulatedSession, _args: object, _done: Done) -> Reply:
     if session.branch is not None:
         return refused_in(session.branch.state)
     session.roll_back()
     return Reply()
 
 
-def _begin(session: SimulatedSession, args: Any, done: Done) -> Reply:
+def _begin(session: SimulatedSession, args: object, done: Done) -> Reply:
     """BEGIN commits an open transaction first."""
     reply = _commit(session, args, done)
     if reply.code is None:
@@ -98,7 +98,7 @@ _STATEMENT: Final = re.compile(r"max_statement_time = (\d+)")
 def _set_session(match: re.Match[str]) -> Control:
     row, silence, statement = (found.search(match[0]) for found in (_ROW_WAIT, _SILENCE, _STATEMENT))
 
-    def run(session: SimulatedSession, _args: Any, _done: Done) -> Reply:
+    def run(session: SimulatedSession, _args: object, _done: Done) -> Reply:
         if row is not None:
             session.lock_wait_ms = int(row[1]) * _MS
         if silence is not None:
@@ -160,7 +160,7 @@ def _release_lock(session: SimulatedSession, args: Any, _done: Done) -> Reply:
 def _kill(match: re.Match[str]) -> Control:
     is_query, number = (match[1] or "").upper() == "QUERY", int(match[2])
 
-    def run(session: SimulatedSession, _args: Any, _done: Done) -> Reply:
+    def run(session: SimulatedSession, _args: object, _done: Done) -> Reply:
         server = session.server
         if number not in server.sessions:
             return refused(NO_SUCH_SESSION)
@@ -177,7 +177,7 @@ def _kill(match: re.Match[str]) -> Control:
     return run
 
 
-def _status(session: SimulatedSession, _args: Any, _done: Done) -> Reply:
+def _status(session: SimulatedSession, _args: object, _done: Done) -> Reply:
     server = session.server
     counts = {
         "Connections": server.opened,
@@ -188,18 +188,18 @@ def _status(session: SimulatedSession, _args: Any, _done: Done) -> Reply:
     return Reply([(name, str(count)) for name, count in counts.items()])
 
 
-def _flush_status(session: SimulatedSession, _args: Any, _done: Done) -> Reply:
+def _flush_status(session: SimulatedSession, _args: object, _done: Done) -> Reply:
     session.server.at_once = len(session.server.sessions)
     return Reply()
 
 
-def _lock_customers(session: SimulatedSession, _args: Any, _done: Done) -> Reply:
+def _lock_customers(session: SimulatedSession, _args: object, _done: Done) -> Reply:
     """MariaDB would wait for open transactions that read the table; here the lock is granted at once."""
     session.server.lock_customers(session)
     return Reply()
 
 
-def _unlock_customers(session: SimulatedSession, _args: Any, _done: Done) -> Reply:
+def _unlock_customers(session: SimulatedSession, _args: object, _done: Done) -> Reply:
     session.server.unlock_customers(session)
     return Reply()
 
@@ -207,7 +207,7 @@ def _unlock_customers(session: SimulatedSession, _args: Any, _done: Done) -> Rep
 def _xa_start(match: re.Match[str]) -> Control:
     xid = match["gtrid"], match["bqual"] or ""
 
-    def run(session: SimulatedSession, _args: Any, _done: Done) -> Reply:
+    def run(session: SimulatedSession, _args: object, _done: Done) -> Reply:
         server = session.server
         if session.branch is not None:
             return refused_in(session.branch.state)
@@ -226,7 +226,7 @@ def _xa_step(match: re.Match[str], before: str, after: str) -> Control:
     """XA END and XA PREPARE: move the session's branch from state `before` to `after`."""
     xid = match["gtrid"], match["bqual"] or ""
 
-    def run(session: SimulatedSession, _args: Any, _done: Done) -> Reply:
+    def run(session: SimulatedSession, _args: object, _done: Done) -> Reply:
         branch = session.branch
         if branch is None:
             return refused_in("NON-EXISTING")
@@ -243,7 +243,7 @@ def _xa_step(match: re.Match[str], before: str, after: str) -> Control:
 def _xa_commit(match: re.Match[str]) -> Control:
     xid, needed = (match["gtrid"], match["bqual"] or ""), "IDLE" if match["phase"] else "PREPARED"
 
-    def run(session: SimulatedSession, _args: Any, _done: Done) -> Reply:
+    def run(session: SimulatedSession, _args: object, _done: Done) -> Reply:
         own = session.branch
         if own is not None and own.xid == xid and own.state == "ROLLBACK ONLY":
             session.roll_back()
@@ -265,7 +265,7 @@ def _xa_commit(match: re.Match[str]) -> Control:
 def _xa_roll_back(match: re.Match[str]) -> Control:
     xid = match["gtrid"], match["bqual"] or ""
 
-    def run(session: SimulatedSession, _args: Any, _done: Done) -> Reply:
+    def run(session: SimulatedSession, _args: object, _done: Done) -> Reply:
         branch = _branch_to_end(session, xid, own_states=("IDLE", "PREPARED", "ROLLBACK ONLY"))
         if isinstance(branch, Reply):
             return branch
@@ -294,7 +294,7 @@ def _branch_to_end(
     return branch
 
 
-def _xa_recover(session: SimulatedSession, _args: Any, _done: Done) -> Reply:
+def _xa_recover(session: SimulatedSession, _args: object, _done: Done) -> Reply:
     rows: list[tuple[Any, ...]] = [
         (1, len(gtrid), len(bqual), gtrid + bqual)
         for (gtrid, bqual), branch in session.server.branches.items()
@@ -359,7 +359,7 @@ def _select(sql: str, session: SimulatedSession, args: Any, done: Done) -> Reply
     return session.slept(sql, Reply(rows, more_ms=slept_ms + server.slow_ms))
 
 
-def _wait_for_customers(session: SimulatedSession, sql: str, args: Any, done: Done) -> None:
+def _wait_for_customers(session: SimulatedSession, sql: str, args: object, done: Done) -> None:
     """Wait for the end of another session's LOCK TABLES; all waiting SELECTs then continue at once."""
     server = session.server
     waiting = server.customers_queue

@@ -66,7 +66,7 @@ class SimulatedConnection:
 class Alarm(Protocol):
     """Calls back at an instant: the hub, or the event loop of the flight's client."""
 
-    def at(self, instant_ms: int, callback: Callable[[], None], /) -> Any:
+    def at(self, instant_ms: int, callback: Callable[[], None], /) -> object:
         """Schedule `callback`; what is scheduled, for `cancel`."""
 
     def cancel(self, due: Any, /) -> None: ...

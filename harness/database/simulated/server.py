@@ -305,7 +305,7 @@ class SimulatedSession:
     # Calls from the client's side
 
     def execute(
-        self, sql: str, args: Sequence[Any] | None, done: Done, *, many: bool = False
+        self, sql: str, args: Sequence[object] | None, done: Done, *, many: bool = False
     ) -> Reply | None:
         """The reply. None: the statement waits, and `done(reply)` gets its reply later.
 
@@ -407,7 +407,7 @@ class SimulatedSession:
             self._asleep_sql = sql
         return reply
 
-    def _begin(self, sql: str, statement: TableStatement, args: Any, done: Done) -> Reply | None:
+    def _begin(self, sql: str, statement: TableStatement, args: object, done: Done) -> Reply | None:
         """Refuses a statement of `STATEMENTS`, or takes its row locks and executes it; None: it waits for one."""
         server = self.server
         if self.branch is not None and self.branch.state != "ACTIVE":
@@ -448,7 +448,7 @@ class SimulatedSession:
         self.running = None
         self.answer(running.done, self._run(running.statement, transaction, running.args))
 
-    def _run(self, statement: TableStatement, transaction: Transaction, args: Any) -> Reply:
+    def _run(self, statement: TableStatement, transaction: Transaction, args: object) -> Reply:
         try:
             reply = statement.run(self.server.tables, transaction, args)
         except StatementFailed as error:

@@ -49,12 +49,12 @@ class TableStatement(Struct, frozen=True, kw_only=True):
     many: bool = False
 
 
-def _begin_of(row: tuple[Any, ...] | None, columns: int) -> Reply:
+def _begin_of(row: tuple[object, ...] | None, columns: int) -> Reply:
     """The first columns of the row; no row if there is none."""
     return Reply([] if row is None else [row[:columns]])
 
 
-def _insert(transaction: Transaction, table: SimulatedTable, key: Any, row: tuple[Any, ...]) -> Reply:
+def _insert(transaction: Transaction, table: SimulatedTable, key: object, row: tuple[object, ...]) -> Reply:
     if transaction.read_newest(table, key) is not None:
         entry = "-".join(map(str, key)) if isinstance(key, tuple) else key
         raise StatementFailed(DUPLICATE, f"Duplicate entry '{entry}' for key 'PRIMARY'")
@@ -106,10 +106,10 @@ def _epoch_row(_tables: SimulatedTables, args: _Args) -> list[Key]:
     return [("epoch", args[0], args[1])]
 
 
-def _newest_of(tables: SimulatedTables, transaction: Transaction, subtask: int) -> list[tuple[Any, ...]]:
+def _newest_of(tables: SimulatedTables, transaction: Transaction, subtask: int) -> list[tuple[object, ...]]:
     """(epoch, token, pos, elements) of the subtask's newest epoch row, if there is one."""
 
-    def read() -> list[tuple[Any, ...]]:
+    def read() -> list[tuple[object, ...]]:
         return [(key[1], *row) for key, row in transaction.scan(tables.epoch) if key[0] == subtask][-1:]
 
     if not transaction.reads_newest(tables.epoch):
@@ -180,7 +180,7 @@ def _overwrite_output(
     return Reply(affected=len(rows))
 
 
-def _valued(key: tuple[Any, ...], value: str) -> OutputChange:
+def _valued(key: tuple[object, ...], value: str) -> OutputChange:
     return lambda row: replace(row, v=value) if (row.subtask, row.id, row.j) == key else row
 
 
@@ -233,7 +233,7 @@ def _acks_up_to(tables: SimulatedTables, transaction: Transaction, args: _Args) 
 
 
 def _acks_to_decide(tables: SimulatedTables, transaction: Transaction, _args: _Args) -> Reply:
-    def read() -> list[tuple[Any, ...]]:
+    def read() -> list[tuple[object, ...]]:
         newest = _newest_completed_of(tables, transaction)
         found = [(key[1], key[0], row[0]) for key, row in transaction.scan(tables.ack) if key[1] > newest]
         return sorted(found)
@@ -256,11 +256,11 @@ def _newest_completed_of(tables: SimulatedTables, transaction: Transaction) -> i
 # The audit after a run
 
 
-def _stored(row: OutputRow) -> tuple[Any, ...]:
+def _stored(row: OutputRow) -> tuple[object, ...]:
     return (row.seq, row.subtask, row.id, row.token, row.epoch, row.j, row.v)
 
 
-def _read(table: str, rows: Callable[[Transaction], list[tuple[Any, ...]]]) -> TableStatement:
+def _read(table: str, rows: Callable[[Transaction], list[tuple[object, ...]]]) -> TableStatement:
     def run(tables: SimulatedTables, transaction: Transaction, _args: _Args) -> Reply:
         if table in tables.unreadable:
             raise StatementFailed(1146, f"Table '{table}' doesn't exist")

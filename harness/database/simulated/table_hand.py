@@ -65,7 +65,7 @@ class SimulatedTableHand:
         return rows
 
 
-def _first(rows: list[Any]) -> Any:
+def _first(rows: list[object]) -> Any:
     if not rows:
         raise LookupError("the table has no row")
     return rows[0]

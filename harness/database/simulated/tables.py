@@ -49,7 +49,7 @@ class Customers:
     `change_rows`). Mutable. `rows`: (k, name, city, tier) each; a composite k is a tuple.
     """
 
-    def __init__(self, rows: Iterable[Sequence[Any]]) -> None:
+    def __init__(self, rows: Iterable[Sequence[object]]) -> None:
         self._rows = [tuple(row) for row in rows]
         self.by_key: dict[Any, list[tuple[Any, ...]]] = {}
         """Key -> (name, city, tier) of each row with that key, in the order of `rows`; empty if they are deleted."""
@@ -74,7 +74,7 @@ class Customers:
         self._connection: sqlite3.Connection | None = None
         self._slept_s = 0.0
 
-    def change(self, keys: Iterable[Any], *, version: int, deletes: bool = False) -> None:
+    def change(self, keys: Iterable[object], *, version: int, deletes: bool = False) -> None:
         """Makes the rows of `keys` version `version`: each `tier` rises by one.
 
         `deletes`: rows that are there are deleted, and rows that were deleted are inserted again.
@@ -97,7 +97,7 @@ class Customers:
             for statement in statements:
                 connection.execute(statement, {"ver": version, "k": k, "part": part})
 
-    def read(self, key: Any, *, view: int | None) -> tuple[list[tuple[Any, ...]] | None, int]:
+    def read(self, key: object, *, view: int | None) -> tuple[list[tuple[object, ...]] | None, int]:
         """The rows of `key` and their version, after the first `view` changes; None: after all of them."""
         if view is not None and view < self.changes:
             for number, rows, version in self._before.get(key, ()):
@@ -126,7 +126,7 @@ class Customers:
         if self.renamed == "column":
             raise StatementFailed(1054, "Unknown column 'c.city' in 'SELECT'")
 
-    def select(self, sql: str, args: Sequence[Any] | None) -> tuple[list[tuple[Any, ...]], int]:
+    def select(self, sql: str, args: Sequence[object] | None) -> tuple[list[tuple[object, ...]], int]:
         """Returns the rows and the statement's SLEEP time in ms. Raises `StatementFailed`."""
         self._slept_s = 0.0
         self.selected += 1
@@ -162,7 +162,7 @@ class Customers:
         return 0
 
 
-def _parts_of(key: Any) -> tuple[Any, Any]:
+def _parts_of(key: object) -> tuple[object, object]:
     """The columns `k` and `part` of a key."""
     return key if isinstance(key, tuple) else (key, None)
 
@@ -316,7 +316,7 @@ class SimulatedTable:
         """Key -> (commit, row) of each version, the oldest first; row None: it was deleted."""
         self._memo: dict[Hashable, tuple[int, Any]] = {}
 
-    def put(self, key: Any, row: Row | None, *, commit: int) -> None:
+    def put(self, key: object, row: Row | None, *, commit: int) -> None:
         """Adds a version of a row; None: the row is deleted."""
         self.changed = commit
         if key in self.versions:
@@ -324,11 +324,11 @@ class SimulatedTable:
         else:
             self.versions[key] = [(commit, row)]
 
-    def newest(self, key: Any) -> Row | None:
+    def newest(self, key: object) -> Row | None:
         """The newest committed version of the row, or None."""
         return self.versions[key][-1][1] if key in self.versions else None
 
-    def at(self, key: Any, view: int) -> Row | None:
+    def at(self, key: object, view: int) -> Row | None:
         """The row in the snapshot of commit number `view`, or None."""
         if key in self.versions:
             for commit, row in reversed(self.versions[key]):
@@ -340,11 +340,11 @@ class SimulatedTable:
         """The keys of all rows that exist now, in the order of their first commit."""
         return [key for key, versions in self.versions.items() if versions[-1][1] is not None]
 
-    def sorted_keys(self) -> list[Any]:
+    def sorted_keys(self) -> list[object]:
         """The sorted keys of all rows, deleted ones included."""
         return sorted(self.versions)
 
-    def remembered(self, what: Hashable, make: Callable[[], Any]) -> Any:
+    def remembered(self, what: Hashable, make: Callable[[], object]) -> Any:
         """`make()`, cached under `what` until the table changes."""
         memo = self._memo.get(what)
         if memo is None or memo[0] != self.changed:
@@ -393,15 +393,15 @@ class SimulatedTables:
         for subtask in range(subtasks):
             self.fence.put(subtask, (0, None, 0), commit=0)
 
-    def output_key(self, row: Sequence[Any]) -> tuple[Any, ...]:
+    def output_key(self, row: Sequence[object]) -> tuple[object, ...]:
         """The unique key of a row of `output`, given without `seq`."""
         return tuple(row[self._key_from : 3])
 
-    def letter_key(self, row: Sequence[Any]) -> tuple[Any, ...]:
+    def letter_key(self, row: Sequence[object]) -> tuple[object, ...]:
         """The unique key of a row of `dead_letter`, given without `seq`."""
         return tuple(row[self._key_from : 2])
 
-    def duplicate(self, key: tuple[Any, ...]) -> str:
+    def duplicate(self, key: tuple[object, ...]) -> str:
         """The server's words for a second row with that key."""
         return (
             f"Duplicate entry '{'-'.join(map(str, key))}' for key '{'id' if self._key_from else 'subtask'}'"
@@ -482,7 +482,7 @@ class Transaction(Struct, eq=False):
             self.changes_known = self.tables.customers.changes
         return self.changes_known
 
-    def read(self, table: SimulatedTable, key: Any) -> Row | None:
+    def read(self, table: SimulatedTable, key: object) -> Row | None:
         """A consistent read of one row."""
         if self.snapshot is None:
             self.snapshot = self.tables.commits
@@ -490,7 +490,7 @@ class Transaction(Struct, eq=False):
             return self.pending[table][key]
         return table.at(key, self.snapshot)
 
-    def read_newest(self, table: SimulatedTable, key: Any) -> Row | None:
+    def read_newest(self, table: SimulatedTable, key: object) -> Row | None:
         """A locking read of one row; the caller holds the lock."""
         if table in self.pending and key in self.pending[table]:
             return self.pending[table][key]
@@ -514,7 +514,7 @@ class Transaction(Struct, eq=False):
             self.snapshot = self.tables.commits
         return table.changed <= self.snapshot and table not in self.pending
 
-    def write(self, table: SimulatedTable, key: Any, row: Row | None) -> None:
+    def write(self, table: SimulatedTable, key: object, row: Row | None) -> None:
         """Writes a row, or deletes it (None); the caller holds the lock."""
         self.changes += 1
         if table in self.pending:
@@ -522,11 +522,11 @@ class Transaction(Struct, eq=False):
         else:
             self.pending[table] = {key: row}
 
-    def has_output(self, key: Sequence[Any]) -> bool:
+    def has_output(self, key: Sequence[object]) -> bool:
         """Whether a row of `output` with this unique key exists, committed or written here."""
         return tuple(key) in self.output_keys or tuple(key) in self.tables.output_keys
 
-    def has_dead_letter(self, key: Sequence[Any]) -> bool:
+    def has_dead_letter(self, key: Sequence[object]) -> bool:
         """Whether a row of `dead_letter` with this unique key exists, committed or written here."""
         return tuple(key) in self.letter_keys or tuple(key) in self.tables.letter_keys
 
@@ -554,7 +554,7 @@ class Transaction(Struct, eq=False):
             OutputRow(len(committed) + n, *row) for n, row in enumerate(self.outputs, start=1)
         ]
 
-    def write_output(self, row: Sequence[Any]) -> None:
+    def write_output(self, row: Sequence[object]) -> None:
         """Inserts a row of `output`, without `seq`."""
         self.changes += 2  # the row of `output` and its copy in `audit`
         self.outputs.append(tuple(row))
@@ -566,7 +566,7 @@ class Transaction(Struct, eq=False):
         self.changes += 1
         self.output_changes.append(change)
 
-    def write_dead_letter(self, row: Sequence[Any]) -> None:
+    def write_dead_letter(self, row: Sequence[object]) -> None:
         """Inserts a row of `dead_letter`, without `seq`."""
         self.changes += 1
         self.dead_letters.append(tuple(row))

@@ -100,7 +100,7 @@ _OF_JOURNALS: Final = frozenset(get_args(OfAttempt)) - {Kill}
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 
 
-def _kept(value: Any) -> Any:
+def _kept(value: Any) -> object:
     """Copy lists and dicts deeply: later changes by the function must not alter the recorded value."""
     kind = type(value)
     if kind in _SCALARS:
@@ -133,7 +133,7 @@ class MemoryRecorder:
         """The attempt was killed: its later events go to a new tape that is discarded."""
         self._tape = Tape(self._hub)
 
-    def event(self, kind: type[AttemptEvent], **fields: Any) -> None:
+    def event(self, kind: type[AttemptEvent], **fields: object) -> None:
         if kind in _HOLDS_VALUES:
             held = _HOLDS_VALUES[kind]
             if held in fields and type(value := fields[held]) not in _SCALARS:

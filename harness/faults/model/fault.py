@@ -158,7 +158,7 @@ class Fault(Part):
 
     @property
     def may_delay_commits(self) -> bool:
-        """Whether the sink may have to wait or to try again because of it."""
+        """Whether the fault may make the sink wait or try again."""
         return self.on_link == "sink" or self.by == "server" or self.delays_commits
 
     @property

@@ -87,7 +87,7 @@ class PerKeyOrder(Invariant):
     vacuous = "no result is visible, so none could be out of its key's order"
 
     def not_claimed(self, case: IndexedHistory) -> str:
-        """It applies if the operator is ordered or claims `per_key_order`, and some record has a key."""
+        """Why V3 says nothing here; empty if it does: the order of keys is claimed, and some record has a key."""
         operator = case.header.operator
         if operator.mode != "ordered" and not operator.per_key_order:
             return "the operator is unordered, and does not claim to keep the order of each key"

@@ -1,23 +1,15 @@
-"""The canaries of a session, at every level and at the levels with processes.
-
-The canaries of the levels with processes: through a recorder's files and the merge, and through a real database.
+"""The canaries of the levels with processes: through a recorder's files and the merge, and through a real database.
 
 Once a session a handful of rows is written by our sink into a database of its own, read as after a run, and read again
 after a hand has altered one, taken one away and doubled one behind the harness's back (T9).
-
-The canaries of a session: each takes the way of a run at its level, from what is recorded to the verdict.
-
-Answers to the self-test of a smoke detector before it is trusted. Invariant: a session whose harness overlooks a
-canary, condemns an honest history or counts its rows wrongly ends with an error of the harness, never with a verdict.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
 from pathlib import Path
@@ -25,12 +17,15 @@ from typing import Final, Self
 
 import msgspec
 
-from harness.database.audit import ROWS_OF, CommittedProgress, StoredRow
+from harness.database.audit import CommittedProgress
 from harness.database.driver import MySqlDriver
-from harness.database.endpoint import Endpoint, KeptConnection, prepare_database, run_database
+from harness.database.endpoint import Endpoint, KeptConnection
 from harness.database.epoch import Visible
+from harness.database.schema import prepare_database, run_database
 from harness.database.sink import EpochSink
+from harness.database.stored_tables import ROWS_OF, StoredRow
 from harness.database.table_editor import SqlTableHand
+from harness.engine.canaries import refuse_blindness, refuse_overlooked
 from harness.engine.findings import armed_lines, findings
 from harness.engine.level import RunRecord
 from harness.engine.perform import judged
@@ -42,73 +37,13 @@ from harness.history.merge import read_leftovers
 from harness.history.notes import LostConnection
 from harness.history.recorder import HARNESS_FILE, Recorder, attempt_file
 from harness.history.verdict import Outcome
-from harness.judge.canaries.canary import Canary, canaries, is_found, write_canary
+from harness.judge.canaries.canary import Canary, canaries, write_canary
 from harness.scenario.model import Scenario, Workload
 from harness.scenario.outcome import WorldDescription
 from harness.scenario.workloads.lookups import LookupSource
 from harness.system.errors import HarnessError
 from harness.system.json_types import JsonView
 from harness.world.world import DATABASE, World
-
-Carry = Callable[[Canary], RunRecord]
-"""Takes a canary along the way of a level's runs, up to the judge."""
-
-_NAMED_MAX: Final = 8
-"""Most canaries that an error names."""
-
-
-def refuse_overlooked(carry: Carry, *, level: str) -> None:
-    """Raises HarnessError, with their names, if the harness does not say of each canary what it must."""
-    missed = []
-    shown = canaries("operator")
-    for canary in shown:
-        try:
-            record = carry(canary)
-            is_judged_right = is_found(canary, judged(record))
-            if not (record.whole and is_judged_right and _is_counted(canary, record.accounting)):
-                missed.append(canary.name)
-        except HarnessError as error:
-            missed.append(f"{canary.name} ({error.what})")
-    honest_rows = next(canary for canary in shown if canary.name == "honest rows")
-    refuse_blindness([*missed, *_overlooked_in(carry(honest_rows))], level=level)
-
-
-def _overlooked_in(honest: RunRecord) -> Iterator[str]:
-    """Names of what is overlooked beside an honest history: a gap in its recording, a count that contradicts it."""
-    if judged(replace(honest, whole=False)).outcome is Outcome.PASS:
-        yield "of a recording with a gap"
-    with suppress(HarnessError):
-        judged(replace(honest, accounting={**honest.accounting, "doubled": 1}))
-        yield "of a count that contradicts the verdict"
-
-
-def refuse_blindness(missed: list[str], *, level: str) -> None:
-    """Raises HarnessError if `missed`, the names of the canaries that were overlooked at `level`, is not empty."""
-    if missed:
-        more = f" and {len(missed) - _NAMED_MAX} more" if len(missed) > _NAMED_MAX else ""
-        message = (
-            f"the harness is blind at level {level}: it overlooks the canaries {', '.join(missed[:_NAMED_MAX])}{more},"
-            " so none of its verdicts counts"
-        )
-        raise HarnessError(message, fix="please report it; no run was judged")
-
-
-def _is_counted(canary: Canary, accounting: Mapping[str, int]) -> bool:
-    """Whether the counts are those of its rows; a way without a database has none."""
-    tables = canary.header.get("tables", {})
-    rows = [line for line in canary.events if line["k"] == "row"]
-    outputs = Counter((row["id"], row["j"]) for row in rows if row["table"] == "output")
-    counts: dict[str, int] = {}
-    if "output" in tables and "output" not in canary.unread:
-        counts |= {
-            "rows": outputs.total(),
-            "records": len({record for record, _ in outputs}),
-            "doubled": sum(count > 1 for count in outputs.values()),
-        }
-    if "dead_letter" in tables:
-        counts["dead_letters"] = sum(row["table"] == "dead_letter" for row in rows)
-    return not accounting or all(accounting.get(name) == count for name, count in counts.items())
-
 
 _NO_WORLD: Final = WorldDescription(kind="none", why="a canary", server="", proxy="", ready_s=0.0)
 _SEEDS: Final = (7, 8)

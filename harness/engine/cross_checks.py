@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from msgspec import UNSET
 
-from harness.database.audit import ROWS_OF
+from harness.database.stored_tables import ROWS_OF
 from harness.faults.parts.parts import SINK_FORMS
 from harness.history.event import Event, In, TableRead, Wm
 from harness.history.header import Expects, Header

@@ -18,9 +18,10 @@ from harness.database.audit import ServerCounter
 from harness.database.checkpoint_store import checkpoint_folder
 from harness.database.coordinator import Coordinator, coordinated
 from harness.database.driver import MySqlDriver
-from harness.database.endpoint import OWN, Endpoint, KeptConnection, prepare_database, run_database
+from harness.database.endpoint import OWN, Endpoint, KeptConnection
 from harness.database.own_tables import OwnTableRows, fill_own_tables, read_own_tables
 from harness.database.probe import OF_PROBE
+from harness.database.schema import prepare_database, run_database
 from harness.database.store_files import FolderFiles
 from harness.database.table_editor import SqlTableHand
 from harness.engine.accounting import claims_order

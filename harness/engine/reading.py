@@ -13,18 +13,10 @@ import msgspec
 import pymysql
 from msgspec import UNSET
 
-from harness.database.audit import (
-    ROWS_OF,
-    CommittedProgress,
-    StoredRow,
-    count_rows,
-    read_progress,
-    read_table,
-    reading,
-    stored_value,
-)
+from harness.database.audit import CommittedProgress, count_rows, read_progress, read_table, reading
 from harness.database.endpoint import Endpoint, KeptConnection
 from harness.database.own_tables import read_effects
+from harness.database.stored_tables import ROWS_OF, StoredRow, stored_value
 from harness.faults.parts.parts import OwnEffects
 from harness.history.event import Effect, Event, Row, TableRead
 from harness.history.header import Header

@@ -18,8 +18,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.database.endpoint import Endpoint, run_database
+from harness.database.endpoint import Endpoint
 from harness.database.probe import OF_PROBE, CommitProbe, probing
+from harness.database.schema import run_database
 from harness.faults.real.server_control import LostRows
 from harness.history.event import Commit, Event, Owm, Row, Snap
 from harness.history.header import Header

@@ -11,100 +11,15 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 
-from asyncmy.errors import MySQLError
-
-from harness.database.driver import AsyncMySqlDriver, lookup_connection
-from harness.database.endpoint import QUERY, QUERY_OF_PARTS, Endpoint, connect
-from harness.database.pool import ConnectionLost, ConnectionPool, MayAskAgain
-from harness.database.transactions import Backoff, code_of
+from harness.database.endpoint import QUERY, QUERY_OF_PARTS
+from harness.database.pool import ConnectionPool, MayAskAgain
+from harness.database.transactions import Backoff
 from harness.scenario.workloads.lookups import Lookup
 from harness.system.choices import Choices
 from harness.system.json_types import Json
-
-
-class BlockingClient:
-    """Uses a blocking client on the task's thread. Mutable: its one connection."""
-
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._connection = connect(endpoint)
-        self._connection.autocommit(True)
-
-    async def fetch_all(self, sql: str, args: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """Has no `await`, so it blocks the event loop."""
-        with self._connection.cursor() as cursor:
-            cursor.execute(sql, tuple(args))
-            return list(cursor.fetchall())
-
-    def close(self) -> None:
-        self._connection.close()
-
-
-class ConnectionACall:
-    """Opens and closes a connection for each call."""
-
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
-
-    async def fetch_all(self, sql: str, args: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        connection = await self._opened()
-        try:
-            async with connection.cursor() as cursor:
-                await cursor.execute(sql, args)
-                return list(await cursor.fetchall())
-        except (MySQLError, OSError) as error:
-            raise ConnectionLost(code_of(error), str(error)) from error
-        finally:
-            self._done_with(connection)
-
-    async def _opened(self) -> Any:
-        connection = lookup_connection(self._endpoint)
-        try:
-            await connection.connect()
-        except (MySQLError, OSError) as error:
-            raise ConnectionLost(code_of(error), str(error)) from error
-        return connection
-
-    def _done_with(self, connection: Any) -> None:
-        connection.close()
-
-    def close(self) -> None:
-        """There is nothing to close."""
-
-
-class OpenConnections(ConnectionACall):
-    """Opens a connection for each call and never closes it. Mutable: holds the leaked connections."""
-
-    def __init__(self, endpoint: Endpoint) -> None:
-        super().__init__(endpoint)
-        self._forgotten: list[Any] = []
-
-    def _done_with(self, connection: object) -> None:
-        self._forgotten.append(connection)
-
-    def close(self) -> None:
-        """Closes the leaked connections at the end of the attempt."""
-        for connection in self._forgotten:
-            with suppress(MySQLError, OSError):
-                connection.close()
-
-
-def _one_connection(endpoint: Endpoint) -> ConnectionPool:
-    """A pool of one connection, which all calls share one after the other."""
-    return ConnectionPool(AsyncMySqlDriver(endpoint), size=1)
-
-
-CLIENTS: Mapping[str, Callable[[Endpoint], Any]] = {
-    "blocking": BlockingClient,
-    "one-connection": _one_connection,
-    "connection-a-call": ConnectionACall,
-    "open-connections": OpenConnections,
-}
-"""The clients by their name in a scenario's `operator.client`."""
-
 
 _GIVE_UP_S = 60.0
 """How long a lookup retries; longer than any fault lasts plus the time that its record may wait for the sink."""

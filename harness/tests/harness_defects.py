@@ -15,10 +15,10 @@ import msgspec
 import pytest
 from msgspec import UNSET
 
-from harness.database import audit
-from harness.database.audit import ROWS_OF, counting
+from harness.database import audit, stored_tables
 from harness.database.simulated import statements
 from harness.database.simulated.tape import MemoryRecorder, Tape
+from harness.database.stored_tables import ROWS_OF, counting
 from harness.engine import attempt, canaries_in_world, findings, in_world, perform, reading
 from harness.engine import run as running
 from harness.faults.real import evidence
@@ -266,7 +266,7 @@ def draws_another_source(patch: pytest.MonkeyPatch) -> None:
 
 def clips_values(patch: pytest.MonkeyPatch) -> None:
     """Texts are cut, in what is recorded as in what is expected and read."""
-    written, stored_value = Journal.event, audit.stored_value
+    written, stored_value = Journal.event, stored_tables.stored_value
 
     def cut(value: Any) -> Any:
         if isinstance(value, dict):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean
 
-from harness.database.endpoint import prepare_database, run_database
+from harness.database.schema import prepare_database, run_database
 from harness.system.choices import Draw
 from harness.system.errors import HarnessError
 from harness.world.world import World

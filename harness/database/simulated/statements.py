@@ -14,7 +14,6 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from harness.database.audit import COUNT_OF, ROWS_OF, counting
 from harness.database.epoch import INSERT_DEAD_LETTER, INSERT_OUTPUT
 from harness.database.simulated.replies import Reply
 from harness.database.simulated.tables import (
@@ -25,6 +24,7 @@ from harness.database.simulated.tables import (
     StatementFailed,
     Transaction,
 )
+from harness.database.stored_tables import COUNT_OF, ROWS_OF, counting
 
 DUPLICATE: Final = 1062
 

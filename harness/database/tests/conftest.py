@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from harness.database.endpoint import Endpoint, connect, prepare_database, run_database
+from harness.database.endpoint import Endpoint, connect
+from harness.database.schema import prepare_database, run_database
 from harness.tests.real_world import real_world
 from harness.world.world import ProxyControl, World
 

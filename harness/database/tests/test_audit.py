@@ -8,8 +8,10 @@ from typing import Any
 import pymysql
 import pytest
 
-from harness.database.audit import EpochRow, StoredRow, count_rows, read_progress, read_table, reading
-from harness.database.endpoint import Endpoint, connect, prepare_database, run_database
+from harness.database.audit import EpochRow, count_rows, read_progress, read_table, reading
+from harness.database.endpoint import Endpoint, connect
+from harness.database.schema import prepare_database, run_database
+from harness.database.stored_tables import StoredRow
 from harness.database.tests.conftest import ROWS, RunDatabase
 from harness.system.errors import WorldError
 

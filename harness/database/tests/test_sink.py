@@ -10,10 +10,11 @@ from typing import Any
 import pymysql
 import pytest
 
-from harness.database.audit import StoredRow, read_table, reading, stored_value
+from harness.database.audit import read_table, reading
 from harness.database.driver import MySqlDriver
 from harness.database.epoch import Fenced, SavedEpoch, SinkLost, Visible
 from harness.database.sink import EpochSink
+from harness.database.stored_tables import StoredRow, stored_value
 from harness.database.tests.conftest import RunDatabase
 from harness.faults.real.fault_site import ToxicRequest
 from harness.system.clock import Deadline, wait_until

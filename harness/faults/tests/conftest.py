@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 
-from harness.database.endpoint import prepare_database, run_database
+from harness.database.schema import prepare_database, run_database
 from harness.tests.real_world import real_world
 from harness.world.world import World
 

@@ -13,9 +13,10 @@ from typing import Final
 
 import pymysql
 
-from harness.database.endpoint import Endpoint, connect, run_database
+from harness.database.endpoint import Endpoint, connect
 from harness.database.own_tables import OwnTables, fill_own_tables, read_own_tables
 from harness.database.probe import OF_PROBE
+from harness.database.schema import run_database
 from harness.engine.two_servers import TwoServers, two_servers
 from harness.levels.job.job_database import JobDatabase
 from harness.levels.job.job_file import JobFile

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Final, Literal, cast
 
 from harness.database.endpoint import KeptConnection
 from harness.database.own_tables import OwnTableRows
-from harness.engine.canaries_in_world import refuse_blindness
+from harness.engine.canaries import refuse_blindness
 from harness.engine.level import Opening, OutsideRecord, RunSite, refuse_in_world
 from harness.history.verdict import Outcome
 from harness.judge.canaries.canary import canaries, overlooked

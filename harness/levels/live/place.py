@@ -24,8 +24,8 @@ from harness.history.recorder import Recorder, attempt_file
 from harness.scenario.model import Fault, Scenario
 from harness.scenario.plan import RunPlan
 from harness.scenario.workloads.lookups import LookupSource
+from harness.sut.clients import CLIENTS
 from harness.sut.inside_faults import InsideFaults
-from harness.sut.lookup import CLIENTS
 from harness.sut.loop_watch import LoopWatch, code_of
 from harness.sut.phases import EarlierAttempts
 from harness.sut.rescaling import source_of

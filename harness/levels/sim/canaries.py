@@ -16,7 +16,7 @@ import msgspec
 from harness.database.simulated.hub import Hub
 from harness.database.simulated.tables import Customers, OutputRow, SimulatedTables, StoredDeadLetter
 from harness.database.simulated.tape import MemoryRecorder, Tape, missing_of
-from harness.engine.canaries_in_world import refuse_blindness, refuse_overlooked
+from harness.engine.canaries import refuse_blindness, refuse_overlooked
 from harness.engine.level import RunRecord
 from harness.history.event import Abort, Ack, Event, FaultEvent, In, Retire
 from harness.history.header import Header, parse_header

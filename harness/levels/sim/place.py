@@ -17,13 +17,13 @@ from functools import partial
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from harness.database.audit import COUNT_OF, ROWS_OF, counting, stored_value
 from harness.database.checkpoint_store import CheckpointStore
 from harness.database.simulated.hub import Actor, Hub
 from harness.database.simulated.statements import select
 from harness.database.simulated.tables import SimulatedTables, StatementFailed
 from harness.database.simulated.tape import MemoryRecorder, Tape
 from harness.database.store_files import MemoryFiles
+from harness.database.stored_tables import COUNT_OF, ROWS_OF, counting, stored_value
 from harness.faults.parts.triggers import Phase
 from harness.faults.simulated.acts import RunningAttempt, SimulatedRun
 from harness.history.event import Effect, Row, TableRead, cause_of

@@ -12,7 +12,8 @@ from typing import Any
 import pymysql
 import pytest
 
-from harness.database.endpoint import connect, prepare_database, run_database
+from harness.database.endpoint import connect
+from harness.database.schema import prepare_database, run_database
 from harness.system.clock import Deadline, wait_until
 from harness.system.errors import WorldError
 from harness.tests.real_world import require_world

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from harness.database.audit import ROWS_OF
 from harness.database.endpoint import QUERY, QUERY_OF_PARTS
 from harness.database.simulated.tests.two_servers import Answer, Ask, End, ReadOnly, Step
+from harness.database.stored_tables import ROWS_OF
 
 _FENCE = "SELECT token FROM fence WHERE subtask = %s FOR UPDATE"
 _TOKEN = "SELECT token FROM fence WHERE subtask = %s"

@@ -9,7 +9,8 @@ from itertools import count
 import pytest
 
 from harness.database.coordinated_sink import roll_back_branches
-from harness.database.endpoint import Endpoint, connect, prepare_database, run_database
+from harness.database.endpoint import Endpoint, connect
+from harness.database.schema import prepare_database, run_database
 from harness.database.simulated.tests.scripts import KEYED_SCRIPTS, SCRIPTS
 from harness.database.simulated.tests.two_servers import ROWS, SUBTASKS, on_real, on_simulated, set_up
 from harness.tests.real_world import real_world

@@ -113,7 +113,10 @@ def is_known(sql: str) -> bool:
     )
 
 
-@each("module", ["audit", "coordinated_sink", "coordinator", "epoch", "pool", "sink", "transactions"])
+@each(
+    "module",
+    ["audit", "coordinated_sink", "coordinator", "epoch", "pool", "sink", "stored_tables", "transactions"],
+)
 def test_every_statement_of_the_harness_is_known(module: str) -> None:
     sent = list(sent_by(Path(harness.database.__file__).parent / f"{module}.py"))
 

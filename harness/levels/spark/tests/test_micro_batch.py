@@ -13,8 +13,9 @@ import pytest
 
 from harness.database.batch_sink import BatchSink, PartOfEpoch, ReplacingSink, TextRow
 from harness.database.driver import MySqlDriver
-from harness.database.endpoint import Endpoint, prepare_database, run_database
+from harness.database.endpoint import Endpoint
 from harness.database.epoch import Fenced
+from harness.database.schema import prepare_database, run_database
 from harness.history.verdict import Outcome
 from harness.levels.spark.driver_process import DriverRunner, DriverSettings
 from harness.levels.spark.session import local_master

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import reduce
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
-from reference_impl.errors import StateError, WrongState
+from reference_impl.errors import WrongState
 from reference_impl.state.copy_on_write_state_map import Cell, CopyOnWriteStateMap, EntryKey
 from reference_impl.state.key_groups import Identity, identity_of, value_of
 from reference_impl.state.serializer import UNENCODABLE, PlainSerializer, ScalarSerializer, TypeSerializer
@@ -33,14 +33,11 @@ _Project = Callable[[Identity, bytes | None], Any]
 """What an iterator returns for an entry: key, value or both."""
 
 
-class MapState(HeapState):
+class MapState(HeapState[MapStateDescriptor]):
     """A map per key. Mutable. Map keys differ by type too: 1 is not True."""
 
     def __init__(self, descriptor: MapStateDescriptor, serializer: TypeSerializer, table: StateTable) -> None:
-        super().__init__(table)
-        self.descriptor = descriptor
-        self._encode = serializer.encode
-        self._decode = serializer.decode
+        super().__init__(descriptor, serializer, table)
         self._keys = descriptor.key_serializer
         is_simple = isinstance(self._keys, PlainSerializer | ScalarSerializer)
         self._identity_of: Callable[[Any], Identity] = identity_of if is_simple else self._keys.encode
@@ -59,13 +56,15 @@ class MapState(HeapState):
 
     def put(self, key: object, value: object) -> None:
         """Replace the value, which may be None."""
-        self._put({self._identity_to_write(key): self._encoded(value)})
+        self._put({self._identity_to_write(key): self._encoded_or_none(value)})
 
     def put_all(self, values: Mapping[Any, Any]) -> None:
         """Put all entries, or none if one is refused."""
         if values is None:
             raise self._entry.refusal("None is no mapping; give an empty one, or clear()")
-        self._put({self._identity_to_write(key): self._encoded(value) for key, value in values.items()})
+        self._put(
+            {self._identity_to_write(key): self._encoded_or_none(value) for key, value in values.items()}
+        )
 
     def remove(self, key: object) -> None:
         self.entries_here().remove(self._identity(key))
@@ -109,30 +108,24 @@ class MapState(HeapState):
             self._entry.put_items(items)
 
     def _decoded(self, data: bytes | None) -> Any:
-        return None if data is None else self._decode(data)
+        return None if data is None else self._serializer.decode(data)
 
-    def _encoded(self, value: object) -> bytes | None:
-        try:
-            return None if value is None else self._encode(value)
-        except UNENCODABLE as error:
-            raise self._refusal(error) from None
+    def _encoded_or_none(self, value: object) -> bytes | None:
+        return None if value is None else self._encoded(value)
 
     def _identity(self, key: object) -> Identity:
         try:
             return self._identity_of(key)
         except UNENCODABLE as error:
-            raise self._refusal(error) from None
+            raise self._entry.refusal(error) from None
 
     def _identity_to_write(self, key: object) -> Identity:
         """The identity of a key to be stored, after a check of its type."""
         try:
             self._keys.encode(key)
         except UNENCODABLE as error:
-            raise self._refusal(error) from None
+            raise self._entry.refusal(error) from None
         return self._identity_of(key)
-
-    def _refusal(self, problem: object) -> StateError:
-        return self._entry.refusal(problem)
 
 
 class MapEntries:
@@ -201,7 +194,7 @@ class MapIterator:
             raise StopIteration
         assert self._next is not None
         self._last, self._next = self._next, None
-        return self._project(self._last, self._entries.items[self._last])
+        return self._project(self._last, self._value_of(self._last))
 
     def has_next(self) -> bool:
         """Whether there is a further entry; changes nothing."""
@@ -218,6 +211,9 @@ class MapIterator:
             raise WrongState("there is no entry to remove: call next() first, and remove() once for each")
         self._entries.remove(self._last)
         self._last = None
+
+    def _value_of(self, identity: Identity, /) -> Any:
+        return self._entries.items[identity]
 
 
 class KeyedState(Protocol):
@@ -256,7 +252,7 @@ def meta_of(descriptor: StateDescriptor, serializer: TypeSerializer) -> StateMet
     return StateMetaInfo(kind=descriptor.kind, schema=serializer.schema, key_schema=key_schema)
 
 
-class ValueState(HeapState):
+class ValueState(HeapState[ValueStateDescriptor]):
     """One value per key. Mutable.
 
     Answers to Flink's `ValueState` and `HeapValueState`. Invariant: a read returns a copy of the last value written,
@@ -266,9 +262,7 @@ class ValueState(HeapState):
     def __init__(
         self, descriptor: ValueStateDescriptor, serializer: TypeSerializer, table: StateTable
     ) -> None:
-        super().__init__(table)
-        self.descriptor = descriptor
-        self._serializer = serializer
+        super().__init__(descriptor, serializer, table)
         try:
             self._default = None if descriptor.default is None else serializer.encode(descriptor.default)
         except UNENCODABLE as error:
@@ -286,26 +280,15 @@ class ValueState(HeapState):
         if value is None:
             self._entry.remove()
             return
-        try:
-            data = self._serializer.encode(value)
-        except UNENCODABLE as error:
-            raise self._entry.refusal(error) from None
-        self._entry.put(data)
+        self._entry.put(self._encoded(value))
 
 
-class ListState(HeapState):
+class ListState(HeapState[ListStateDescriptor]):
     """Elements per key, in the order in which they were added. Mutable.
 
     Answers to Flink's `ListState` and `HeapListState`. Invariant: there is an entry if and only if there is an
     element; a refused element or list changes nothing (S4).
     """
-
-    def __init__(
-        self, descriptor: ListStateDescriptor, serializer: TypeSerializer, table: StateTable
-    ) -> None:
-        super().__init__(table)
-        self.descriptor = descriptor
-        self._serializer = serializer
 
     def get(self) -> list[Any]:
         """Copies of the elements; an empty list if there are none."""
@@ -314,7 +297,7 @@ class ListState(HeapState):
 
     def add(self, element: object) -> None:
         """Append an element, which cannot be None."""
-        self._append([self._encoded(element)])
+        self._append([self._encoded_element(element)])
 
     def add_all(self, elements: Iterable[object]) -> None:
         """Append all elements, or none if one is refused."""
@@ -341,30 +324,23 @@ class ListState(HeapState):
     def _all_encoded(self, elements: Iterable[object]) -> list[bytes]:
         if elements is None:
             raise self._entry.refusal("None is no list of elements; give an empty one, or clear()")
-        return list(map(self._encoded, elements))
+        return list(map(self._encoded_element, elements))
 
-    def _encoded(self, element: object) -> bytes:
+    def _encoded_element(self, element: object) -> bytes:
         if element is None:
             raise self._entry.refusal("None cannot be an element of a list")
-        try:
-            return self._serializer.encode(element)
-        except UNENCODABLE as error:
-            raise self._entry.refusal(error) from None
+        return self._encoded(element)
 
 
-class MergingState(HeapState):
+M = TypeVar("M", ReducingStateDescriptor, AggregatingStateDescriptor)
+
+
+class MergingState(HeapState[M]):
     """One accumulator per key, the common part of reducing and aggregating state. Mutable.
 
     Answers to Flink's `AbstractHeapMergingState`. Invariant: if a function of the user raises, the stored value is
     unchanged (S5).
     """
-
-    def __init__(
-        self, serializer: TypeSerializer, table: StateTable, *, merge: Callable[[Any, Any], Any]
-    ) -> None:
-        super().__init__(table)
-        self._serializer = serializer
-        self._merge = merge
 
     def get_internal(self) -> Any:
         """The stored accumulator, or None."""
@@ -382,25 +358,16 @@ class MergingState(HeapState):
     def _merged(self, stored: list[bytes]) -> bytes:
         return self._encoded(reduce(self._merge, map(self._serializer.decode, stored)))
 
-    def _encoded(self, stored: object) -> bytes:
-        try:
-            return self._serializer.encode(stored)
-        except UNENCODABLE as error:
-            raise self._entry.refusal(error) from None
+    def _merge(self, into: object, other: object) -> Any:
+        raise NotImplementedError
 
 
-class ReducingState(MergingState):
+class ReducingState(MergingState[ReducingStateDescriptor]):
     """One value per key, combined with each value that is added. Mutable.
 
     Answers to Flink's `ReducingState` and `HeapReducingState`. Invariant: the value is the reduction of all values
     added, in order; if the function raises, it is unchanged (S5).
     """
-
-    def __init__(
-        self, descriptor: ReducingStateDescriptor, serializer: TypeSerializer, table: StateTable
-    ) -> None:
-        super().__init__(serializer, table, merge=descriptor.reduce)
-        self.descriptor = descriptor
 
     def get(self) -> Any:
         """The value, or None."""
@@ -414,25 +381,21 @@ class ReducingState(MergingState):
         data = self._entry.get()
         self.update_internal(value if data is None else self._merge(self._serializer.decode(data), value))
 
+    def _merge(self, into: object, other: object) -> Any:
+        return self.descriptor.reduce(into, other)
 
-class AggregatingState(MergingState):
+
+class AggregatingState(MergingState[AggregatingStateDescriptor]):
     """An accumulator per key, to which values are added. Mutable.
 
     Answers to Flink's `AggregatingState` and `HeapAggregatingState`. Invariant: only the accumulator is stored. The
     function gets a copy of it, so if the function raises, the stored one is unchanged (S5).
     """
 
-    def __init__(
-        self, descriptor: AggregatingStateDescriptor, serializer: TypeSerializer, table: StateTable
-    ) -> None:
-        super().__init__(serializer, table, merge=self._merge_accumulators)
-        self.descriptor = descriptor
-        self._aggregate = descriptor.aggregate
-
     def get(self) -> Any:
         """The result, or None if nothing was added."""
         data = self._entry.get()
-        return None if data is None else self._aggregate.get_result(self._serializer.decode(data))
+        return None if data is None else self.descriptor.aggregate.get_result(self._serializer.decode(data))
 
     def add(self, value: object) -> None:
         """Add `value` to the accumulator; None clears, as in Flink."""
@@ -441,9 +404,9 @@ class AggregatingState(MergingState):
             return
         accumulator = self.get_internal()
         if accumulator is None:
-            accumulator = self._aggregate.create_accumulator()
-        self.update_internal(self._aggregate.add(value, accumulator))
+            accumulator = self.descriptor.aggregate.create_accumulator()
+        self.update_internal(self.descriptor.aggregate.add(value, accumulator))
 
-    def _merge_accumulators(self, into: object, other: object) -> Any:
+    def _merge(self, into: object, other: object) -> Any:
         """Looks up `merge` only when namespaces are merged: functions without it can be used otherwise."""
-        return self._aggregate.merge(into, other)
+        return self.descriptor.aggregate.merge(into, other)

@@ -7,7 +7,7 @@ that no operator has registered has a table too, and the next snapshot contains 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from reference_impl.errors import StateError
 from reference_impl.state.copy_on_write_state_map import (
@@ -18,6 +18,7 @@ from reference_impl.state.copy_on_write_state_map import (
     Stored,
 )
 from reference_impl.state.key_groups import Identity, InternalKeyContext, identity_of, value_of
+from reference_impl.state.serializer import UNENCODABLE, TypeSerializer
 from reference_impl.state.snapshots import Block, StateMetaInfo, StoredItems, decode_block, encode_block
 
 Change = Callable[[Any], Any]
@@ -229,14 +230,19 @@ class KeyedEntry:
         return StateError(str(problem), operator=self._context.operator, state=self.table.name)
 
 
-class HeapState:
+D = TypeVar("D")
+
+
+class HeapState(Generic[D]):
     """Common part of the keyed states: the entry of the current key and namespace in `table`. Mutable.
 
     Answers to Flink's `AbstractHeapState`. Invariant: accesses concern the current key and the namespace that was set.
     """
 
-    def __init__(self, table: StateTable) -> None:
+    def __init__(self, descriptor: D, serializer: TypeSerializer, table: StateTable) -> None:
+        self.descriptor = descriptor
         self.table = table
+        self._serializer = serializer
         self._entry = KeyedEntry(table)
 
     @property
@@ -248,6 +254,12 @@ class HeapState:
 
     def clear(self) -> None:
         self._entry.remove()
+
+    def _encoded(self, value: object) -> bytes:
+        try:
+            return self._serializer.encode(value)
+        except UNENCODABLE as error:
+            raise self._entry.refusal(error) from None
 
 
 def _items(stored: object) -> Any:

@@ -7,17 +7,18 @@ whether or not it still returns it (S12, S13).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from reference_impl.errors import StateError, WrongState
+from reference_impl.errors import StateError
 from reference_impl.state.key_groups import Identity
 from reference_impl.state.keyed_state import (
     AggregatingState,
     KeyedState,
     ListState,
     MapEntries,
+    MapIterator,
     MapState,
     ReducingState,
     ValueState,
@@ -77,6 +78,15 @@ class TtlDecorator:
         if self.updates_on_read:
             update(self.stamped(value.value))
         return value
+
+    def merged(self, old: TtlValue, new: TtlValue, merge: Callable[[Any, Any], Any]) -> TtlValue:
+        """What may be seen of the two, merged, with the current time."""
+        match [one.value for one in (self.shown(old), self.shown(new)) if one is not None]:
+            case [first, second]:
+                return self.stamped(merge(first, second))
+            case [only]:
+                return self.stamped(only)
+        return old  # both have expired, as can happen when namespaces are merged; so the result has too
 
 
 D = TypeVar("D")
@@ -291,29 +301,16 @@ class TtlMapView:
         return TtlMapIterator(self._entries, self._ttl, self._serializer, self._project)
 
 
-class TtlMapIterator:
+class TtlMapIterator(MapIterator):
     """Iterates once over a map; each entry that it passes counts as read. Mutable."""
 
     def __init__(
         self, entries: MapEntries, ttl: TtlDecorator, serializer: TypeSerializer, project: _Project
     ) -> None:
-        self._entries = entries
+        super().__init__(entries, project)
         self._ttl = ttl
         self._serializer = serializer
-        self._project = project
-        self._ahead = iter(tuple(entries.items))
-        self._next: tuple[Identity, TtlValue] | None = None
-        self._last: Identity | None = None
-
-    def __iter__(self) -> Iterator[Any]:
-        return self
-
-    def __next__(self) -> Any:
-        if not self.has_next():
-            raise StopIteration
-        assert self._next is not None
-        (self._last, found), self._next = self._next, None
-        return self._project(self._last, found.value)
+        self._found: TtlValue | None = None
 
     def has_next(self) -> bool:
         """Whether there is a further entry; reads that entry."""
@@ -321,16 +318,14 @@ class TtlMapIterator:
             identity = next(self._ahead, None)
             if identity is None:
                 return False
-            found = self._read(identity)
-            self._next = None if found is None else (identity, found)
+            self._found = self._read(identity)
+            if self._found is not None:
+                self._next = identity
         return True
 
-    def remove(self) -> None:
-        """Remove the entry returned last; WrongState before the first one, and on a second call."""
-        if self._last is None:
-            raise WrongState("there is no entry to remove: call next() first, and remove() once for each")
-        self._entries.remove(self._last)
-        self._last = None
+    def _value_of(self, _identity: Identity, /) -> Any:
+        assert self._found is not None
+        return self._found.value
 
     def _read(self, identity: Identity) -> TtlValue | None:
         data = self._entries.items.get(identity)
@@ -349,13 +344,7 @@ class TtlReduceFunction:
         self._ttl = ttl
 
     def __call__(self, old: TtlValue, new: TtlValue) -> TtlValue:
-        shown = [one.value for one in (self._ttl.shown(old), self._ttl.shown(new)) if one is not None]
-        match shown:
-            case [first, second]:
-                return self._ttl.stamped(self._reduce(first, second))
-            case [only]:
-                return self._ttl.stamped(only)
-        return old  # both have expired, as can happen when namespaces are merged; so the result has too
+        return self._ttl.merged(old, new, self._reduce)
 
 
 class TtlReducingState(TtlMergingState[ReducingStateDescriptor, ReducingState]):
@@ -410,13 +399,8 @@ class TtlAggregateFunction:
 
     def merge(self, a: TtlValue, b: TtlValue) -> TtlValue:
         """Merge those that have not expired."""
-        shown = [one.value for one in (self._ttl.shown(a), self._ttl.shown(b)) if one is not None]
-        match shown:
-            case [first, second]:
-                return self._ttl.stamped(self._aggregate.merge(first, second))
-            case [only]:
-                return self._ttl.stamped(only)
-        return a  # both have expired, so the result has too
+        # `merge` is looked up when it is needed: functions without it can be used otherwise.
+        return self._ttl.merged(a, b, lambda one, other: self._aggregate.merge(one, other))  # noqa: PLW0108
 
 
 class TtlAggregatingState(TtlMergingState[AggregatingStateDescriptor, AggregatingState]):

@@ -10,8 +10,167 @@ separately.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from harness.proxy.toxics.stage import HELD_MAX, Attributes, HeldBytes, Receiver, StagePlace, Timer, ToxicKind
+
+_Due = TypeVar("_Due")
+
+
+class _HoldingToxic(Generic[_Due]):
+    """A queue of bytes that a timer passes on; removal passes all of them at once, in order."""
+
+    next: Receiver
+    held_max = HELD_MAX
+
+    def __init__(self, place: StagePlace) -> None:
+        self._place = place
+        self._line: HeldBytes[_Due] = HeldBytes()
+        self._timer: Timer | None = None
+
+    @property
+    def held(self) -> int:
+        """Bytes that may not pass yet."""
+        return self._line.bytes
+
+    def eof(self) -> None:
+        self._line.end(self.next)
+
+    def reset(self) -> None:
+        self._line.drop()
+        self.next.reset()
+
+    def removed(self) -> None:
+        self._stop_waiting()
+        self._line.let_go(self.next)
+
+    def _stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+class LatencyToxic(_HoldingToxic[float]):
+    """A queue of chunks, each with the time at which it is due."""
+
+    def __init__(self, place: StagePlace, attributes: Attributes) -> None:
+        super().__init__(place)
+        self._last_due = 0.0
+        self.update(attributes)
+
+    def update(self, attributes: Attributes) -> None:
+        self._latency_ms = int(attributes["latency"])
+        self._jitter_ms = int(attributes["jitter"])
+
+    def data(self, chunk: bytes) -> None:
+        delay_ms = self._delay_ms()
+        if delay_ms <= 0 and not self._line:
+            self.next.data(chunk)
+            return
+        self._place.log_event("delayed", bytes=len(chunk), chunks=1, ms=max(0, delay_ms))
+        due = max(self._last_due, self._place.now() + delay_ms / 1_000)
+        self._last_due = due
+        self._line.put(due, chunk)
+        self._wait()
+
+    def _delay_ms(self) -> int:
+        if self._jitter_ms <= 0:
+            return self._latency_ms
+        return self._latency_ms + self._place.choices.between(-self._jitter_ms, self._jitter_ms)
+
+    def _wait(self) -> None:
+        if self._timer is None and self._line:
+            self._timer = self._place.later(self._line.first_due - self._place.now(), self._due)
+
+    def _due(self) -> None:
+        self._timer = None
+        now = self._place.now()
+        while self._line and self._line.first_due <= now:
+            self.next.data(self._line.take())
+        self._line.pass_end(self.next)
+        self._wait()
+        self._place.eased()
+
+
+LATENCY = ToxicKind(name="latency", attributes={"latency": 0, "jitter": 0}, stage=LatencyToxic)
+
+
+_SLICE_S = 0.02
+"""A long chunk is passed on in pieces of this duration."""
+_SHORT_OF_A_BYTE = 1e-9
+
+
+class BandwidthToxic(_HoldingToxic[None]):
+    """A queue of bytes and the time up to which the rate is used up."""
+
+    def __init__(self, place: StagePlace, attributes: Attributes) -> None:
+        super().__init__(place)
+        self._used_until = place.now()
+        self._passed_at = self._used_until
+        self._noticed = False  # whether a queued byte waits at least a millisecond (or the rate is 0)
+        self._bytes_per_s = 0
+        self.update(attributes)
+
+    def update(self, attributes: Attributes) -> None:
+        if self._line and self._bytes_per_s > 0:
+            self._pass()
+        else:
+            self._used_until = self._passed_at = self._place.now()
+        self._bytes_per_s = 1_000 * int(attributes["rate"])
+        self._stop_waiting()
+        self._wait()
+
+    def data(self, chunk: bytes) -> None:
+        if not self._line:
+            self._noticed = False
+            # Idle time is not saved up for a burst.
+            self._used_until = self._passed_at = self._place.now()
+        waits_for = self._line.bytes + len(chunk)
+        delay_ms = round(1_000 * waits_for / self._bytes_per_s) if self._bytes_per_s > 0 else 0
+        if delay_ms or not self._bytes_per_s:  # else the wait rounds to 0 ms
+            self._noticed = True
+            self._place.log_event("held", bytes=len(chunk), chunks=1, ms=delay_ms)
+        self._line.put(None, chunk)
+        self._wait()
+
+    def _wait(self) -> None:
+        if self._timer is None and self._line and self._bytes_per_s > 0:
+            whole_s = self._line.first_length / self._bytes_per_s
+            until = self._used_until + max(min(whole_s, _SLICE_S), 1 / self._bytes_per_s)
+            self._timer = self._place.later(until - self._place.now(), self._due)
+
+    def _due(self) -> None:
+        self._timer = None
+        self._pass()
+        self._line.pass_end(self.next)
+        self._wait()
+        self._place.eased()
+
+    def _pass(self) -> None:
+        """Pass everything that the rate allows by now."""
+        now = self._place.now()
+        passed = 0
+        while self._line:
+            free = int((now - self._used_until + _SHORT_OF_A_BYTE) * self._bytes_per_s)
+            if free < 1:
+                break
+            piece = self._line.split(free)
+            self._used_until += len(piece) / self._bytes_per_s
+            passed += len(piece)
+            self.next.data(piece)
+        if passed and self._noticed:
+            took_us = round((now - self._passed_at) * 1_000_000)
+            self._passed_at = now
+            self._place.log_event("paced", bytes=passed, us=took_us, empty=int(not self._line))
+
+
+BANDWIDTH = ToxicKind(
+    name="bandwidth",
+    attributes={"rate": 0},
+    refuse=lambda given: "rate must not be negative" if int(given["rate"]) < 0 else "",
+    stage=BandwidthToxic,
+)
+
 
 _PIECES_MAX = 256
 """Pieces of one turn, before other connections are served."""
@@ -27,25 +186,16 @@ class _SlicedTurn:
     tail_bytes: int = 0
 
 
-class SlicerToxic:
+class SlicerToxic(_HoldingToxic[None]):
     """A queue of bytes and the time at which the next piece may leave."""
 
-    next: Receiver
-    held_max = HELD_MAX
-
     def __init__(self, place: StagePlace, attributes: Attributes) -> None:
-        self._place = place
-        self._line: HeldBytes[None] = HeldBytes()
+        super().__init__(place)
         self._free_at = place.now()
-        self._timer: Timer | None = None
         self._last_at: float | None = None
         """When the previous piece left; None: the next piece has no predecessor to be measured from."""
         self._sliced = False  # whether the queued bytes were cut into more than one piece
         self.update(attributes)
-
-    @property
-    def held(self) -> int:
-        return self._line.bytes
 
     def update(self, attributes: Attributes) -> None:
         self._size = max(1, int(attributes["average_size"]))
@@ -60,19 +210,6 @@ class SlicerToxic:
         self._line.put(None, chunk)
         if self._timer is None:
             self._pass()
-
-    def eof(self) -> None:
-        self._line.end(self.next)
-
-    def reset(self) -> None:
-        self._line.drop()
-        self.next.reset()
-
-    def removed(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self._line.let_go(self.next)
 
     def _pass(self) -> None:
         """Pass every piece that is due; after a late wake-up these are several."""
@@ -127,175 +264,4 @@ SLICER = ToxicKind(
     attributes={"average_size": 0, "size_variation": 0, "delay": 0},
     refuse=lambda given: "average_size must be at least 1" if int(given["average_size"]) < 1 else "",
     stage=SlicerToxic,
-)
-
-
-class LatencyToxic:
-    """A queue of chunks, each with the time at which it is due."""
-
-    next: Receiver
-    held_max = HELD_MAX
-
-    def __init__(self, place: StagePlace, attributes: Attributes) -> None:
-        self._place = place
-        self._line: HeldBytes[float] = HeldBytes()
-        self._last_due = 0.0
-        self._timer: Timer | None = None
-        self.update(attributes)
-
-    @property
-    def held(self) -> int:
-        """Bytes that are not due yet."""
-        return self._line.bytes
-
-    def update(self, attributes: Attributes) -> None:
-        self._latency_ms = int(attributes["latency"])
-        self._jitter_ms = int(attributes["jitter"])
-
-    def data(self, chunk: bytes) -> None:
-        delay_ms = self._delay_ms()
-        if delay_ms <= 0 and not self._line:
-            self.next.data(chunk)
-            return
-        self._place.log_event("delayed", bytes=len(chunk), chunks=1, ms=max(0, delay_ms))
-        due = max(self._last_due, self._place.now() + delay_ms / 1_000)
-        self._last_due = due
-        self._line.put(due, chunk)
-        self._wait()
-
-    def eof(self) -> None:
-        self._line.end(self.next)
-
-    def reset(self) -> None:
-        self._line.drop()
-        self.next.reset()
-
-    def removed(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self._line.let_go(self.next)
-
-    def _delay_ms(self) -> int:
-        if self._jitter_ms <= 0:
-            return self._latency_ms
-        return self._latency_ms + self._place.choices.between(-self._jitter_ms, self._jitter_ms)
-
-    def _wait(self) -> None:
-        if self._timer is None and self._line:
-            self._timer = self._place.later(self._line.first_due - self._place.now(), self._due)
-
-    def _due(self) -> None:
-        self._timer = None
-        now = self._place.now()
-        while self._line and self._line.first_due <= now:
-            self.next.data(self._line.take())
-        self._line.pass_end(self.next)
-        self._wait()
-        self._place.eased()
-
-
-LATENCY = ToxicKind(name="latency", attributes={"latency": 0, "jitter": 0}, stage=LatencyToxic)
-
-
-_SLICE_S = 0.02
-"""A long chunk is passed on in pieces of this duration."""
-_SHORT_OF_A_BYTE = 1e-9
-
-
-class BandwidthToxic:
-    """A queue of bytes and the time up to which the rate is used up."""
-
-    next: Receiver
-    held_max = HELD_MAX
-
-    def __init__(self, place: StagePlace, attributes: Attributes) -> None:
-        self._place = place
-        self._line: HeldBytes[None] = HeldBytes()
-        self._used_until = place.now()
-        self._passed_at = self._used_until
-        self._noticed = False  # whether a queued byte waits at least a millisecond (or the rate is 0)
-        self._timer: Timer | None = None
-        self._bytes_per_s = 0
-        self.update(attributes)
-
-    @property
-    def held(self) -> int:
-        """Bytes that the rate did not allow yet."""
-        return self._line.bytes
-
-    def update(self, attributes: Attributes) -> None:
-        if self._line and self._bytes_per_s > 0:
-            self._pass()
-        else:
-            self._used_until = self._passed_at = self._place.now()
-        self._bytes_per_s = 1_000 * int(attributes["rate"])
-        self._stop_waiting()
-        self._wait()
-
-    def data(self, chunk: bytes) -> None:
-        if not self._line:
-            self._noticed = False
-            # Idle time is not saved up for a burst.
-            self._used_until = self._passed_at = self._place.now()
-        waits_for = self._line.bytes + len(chunk)
-        delay_ms = round(1_000 * waits_for / self._bytes_per_s) if self._bytes_per_s > 0 else 0
-        if delay_ms or not self._bytes_per_s:  # else the wait rounds to 0 ms
-            self._noticed = True
-            self._place.log_event("held", bytes=len(chunk), chunks=1, ms=delay_ms)
-        self._line.put(None, chunk)
-        self._wait()
-
-    def eof(self) -> None:
-        self._line.end(self.next)
-
-    def reset(self) -> None:
-        self._line.drop()
-        self.next.reset()
-
-    def removed(self) -> None:
-        self._stop_waiting()
-        self._line.let_go(self.next)
-
-    def _stop_waiting(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _wait(self) -> None:
-        if self._timer is None and self._line and self._bytes_per_s > 0:
-            whole_s = self._line.first_length / self._bytes_per_s
-            until = self._used_until + max(min(whole_s, _SLICE_S), 1 / self._bytes_per_s)
-            self._timer = self._place.later(until - self._place.now(), self._due)
-
-    def _due(self) -> None:
-        self._timer = None
-        self._pass()
-        self._line.pass_end(self.next)
-        self._wait()
-        self._place.eased()
-
-    def _pass(self) -> None:
-        """Pass everything that the rate allows by now."""
-        now = self._place.now()
-        passed = 0
-        while self._line:
-            free = int((now - self._used_until + _SHORT_OF_A_BYTE) * self._bytes_per_s)
-            if free < 1:
-                break
-            piece = self._line.split(free)
-            self._used_until += len(piece) / self._bytes_per_s
-            passed += len(piece)
-            self.next.data(piece)
-        if passed and self._noticed:
-            took_us = round((now - self._passed_at) * 1_000_000)
-            self._passed_at = now
-            self._place.log_event("paced", bytes=passed, us=took_us, empty=int(not self._line))
-
-
-BANDWIDTH = ToxicKind(
-    name="bandwidth",
-    attributes={"rate": 0},
-    refuse=lambda given: "rate must not be negative" if int(given["rate"]) < 0 else "",
-    stage=BandwidthToxic,
 )

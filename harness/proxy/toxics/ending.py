@@ -18,93 +18,19 @@ from __future__ import annotations
 from harness.proxy.toxics.stage import Attributes, Receiver, StagePlace, Timer, ToxicKind
 
 
-class LimitDataToxic:
-    """Counts the bytes that passed."""
+class _HoldsNothing:
+    """Common part of the toxics that hold no bytes."""
 
     next: Receiver
     held = 0
     held_max = 1
-
-    def __init__(self, place: StagePlace, attributes: Attributes) -> None:
-        self._place = place
-        self._passed = 0
-        self._over = False
-        self.update(attributes)
-
-    def update(self, attributes: Attributes) -> None:
-        self._limit = max(0, int(attributes["bytes"]))
-
-    def data(self, chunk: bytes) -> None:
-        if self._over:
-            return
-        left = max(0, self._limit - self._passed)
-        within, beyond = chunk[:left], chunk[left:]
-        if within:
-            self._passed += len(within)
-            self.next.data(within)
-        if self._passed >= self._limit:
-            self._over = True
-            self._place.log_event("limited", bytes=self._passed, lost=len(beyond))
-            self._place.wire.close_behind(self._place.stream)
-            self.next.eof()
-
-    def eof(self) -> None:
-        if not self._over:
-            self.next.eof()
 
     def reset(self) -> None:
         self.next.reset()
 
-    def removed(self) -> None:
-        """Holds nothing; a connection over the limit is already closing."""
 
-
-LIMIT_DATA = ToxicKind(name="limit_data", attributes={"bytes": 0}, stage=LimitDataToxic)
-
-
-class HalfOpenToxic:
-    """Swallows everything and remembers whether it did."""
-
-    next: Receiver
-    held = 0
-    held_max = 1
-
-    def __init__(self, place: StagePlace, attributes: Attributes) -> None:
-        del attributes
-        self._place = place
-        self._acted = False
-
-    def update(self, attributes: Attributes) -> None:
-        """The toxic has no attributes."""
-
-    def data(self, chunk: bytes) -> None:
-        self._swallowed(bytes=len(chunk), chunks=1)
-
-    def eof(self) -> None:
-        self._swallowed(bytes=0, fins=1)
-
-    def reset(self) -> None:
-        self._swallowed(bytes=0, resets=1)
-
-    def removed(self) -> None:
-        if self._acted:
-            self._place.log_event("reset")
-            self._place.wire.reset()
-
-    def _swallowed(self, **numbers: int) -> None:
-        self._acted = True
-        self._place.log_event("swallowed", **numbers)
-
-
-HALF_OPEN = ToxicKind(name="half_open", attributes={}, stage=HalfOpenToxic, own=True)
-
-
-class SlowCloseToxic:
+class SlowCloseToxic(_HoldsNothing):
     """Holds the FIN of a direction."""
-
-    next: Receiver
-    held = 0
-    held_max = 1
 
     def __init__(self, place: StagePlace, attributes: Attributes) -> None:
         self._place = place
@@ -148,12 +74,8 @@ class SlowCloseToxic:
 SLOW_CLOSE = ToxicKind(name="slow_close", attributes={"delay": 0}, stage=SlowCloseToxic)
 
 
-class ResetPeerToxic:
+class ResetPeerToxic(_HoldsNothing):
     """Waits for the first bytes or FIN, then for its timeout."""
-
-    next: Receiver
-    held = 0
-    held_max = 1
 
     def __init__(self, place: StagePlace, attributes: Attributes) -> None:
         self._place = place
@@ -176,9 +98,6 @@ class ResetPeerToxic:
     def eof(self) -> None:
         self._fin = True
         self._provoked()
-
-    def reset(self) -> None:
-        self.next.reset()
 
     def removed(self) -> None:
         """Reset now if bytes were swallowed: the connection must not go on with a hole in its bytes."""
@@ -212,12 +131,8 @@ class ResetPeerToxic:
 RESET_PEER = ToxicKind(name="reset_peer", attributes={"timeout": 0}, stage=ResetPeerToxic)
 
 
-class TimeoutToxic:
+class TimeoutToxic(_HoldsNothing):
     """Swallows all bytes until its timer closes the connection."""
-
-    next: Receiver
-    held = 0
-    held_max = 1
 
     def __init__(self, place: StagePlace, attributes: Attributes) -> None:
         self._place = place
@@ -244,9 +159,6 @@ class TimeoutToxic:
         if not self._over:
             self.next.eof()
 
-    def reset(self) -> None:
-        self.next.reset()
-
     def removed(self) -> None:
         self._close()
 
@@ -262,3 +174,73 @@ class TimeoutToxic:
 
 
 TIMEOUT = ToxicKind(name="timeout", attributes={"timeout": 0}, stage=TimeoutToxic)
+
+
+class LimitDataToxic(_HoldsNothing):
+    """Counts the bytes that passed."""
+
+    def __init__(self, place: StagePlace, attributes: Attributes) -> None:
+        self._place = place
+        self._passed = 0
+        self._over = False
+        self.update(attributes)
+
+    def update(self, attributes: Attributes) -> None:
+        self._limit = max(0, int(attributes["bytes"]))
+
+    def data(self, chunk: bytes) -> None:
+        if self._over:
+            return
+        left = max(0, self._limit - self._passed)
+        within, beyond = chunk[:left], chunk[left:]
+        if within:
+            self._passed += len(within)
+            self.next.data(within)
+        if self._passed >= self._limit:
+            self._over = True
+            self._place.log_event("limited", bytes=self._passed, lost=len(beyond))
+            self._place.wire.close_behind(self._place.stream)
+            self.next.eof()
+
+    def eof(self) -> None:
+        if not self._over:
+            self.next.eof()
+
+    def removed(self) -> None:
+        """Holds nothing; a connection over the limit is already closing."""
+
+
+LIMIT_DATA = ToxicKind(name="limit_data", attributes={"bytes": 0}, stage=LimitDataToxic)
+
+
+class HalfOpenToxic(_HoldsNothing):
+    """Swallows everything and remembers whether it did."""
+
+    def __init__(self, place: StagePlace, attributes: Attributes) -> None:
+        del attributes
+        self._place = place
+        self._acted = False
+
+    def update(self, attributes: Attributes) -> None:
+        """The toxic has no attributes."""
+
+    def data(self, chunk: bytes) -> None:
+        self._swallowed(bytes=len(chunk), chunks=1)
+
+    def eof(self) -> None:
+        self._swallowed(bytes=0, fins=1)
+
+    def reset(self) -> None:
+        self._swallowed(bytes=0, resets=1)
+
+    def removed(self) -> None:
+        if self._acted:
+            self._place.log_event("reset")
+            self._place.wire.reset()
+
+    def _swallowed(self, **numbers: int) -> None:
+        self._acted = True
+        self._place.log_event("swallowed", **numbers)
+
+
+HALF_OPEN = ToxicKind(name="half_open", attributes={}, stage=HalfOpenToxic, own=True)

@@ -1,10 +1,7 @@
-"""The reference lookup, and faulty clients that a lookup may get in place of the pool (operator.client).
+"""The reference lookup: reads the rows of a key, checks the nonce of the request, and retries transient errors.
 
 Invariants: an answer is accepted only with the nonce of its own request, so the rows of another request cannot be
 mistaken for it; only errors whose class allows it (`harness/database/transactions.py`) are retried, others are raised.
-
-Answers to the pitfalls in articles on Flink's asynchronous I/O. Invariant: each gives the same answers as the pool and
-loses nothing; it is only slower or uses more of the server's resources.
 """
 
 from __future__ import annotations
@@ -12,14 +9,17 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from harness.database.endpoint import QUERY, QUERY_OF_PARTS
-from harness.database.pool import ConnectionPool, MayAskAgain
+from harness.database.pool import MayAskAgain
 from harness.database.transactions import Backoff
 from harness.scenario.workloads.lookups import Lookup
 from harness.system.choices import Choices
 from harness.system.json_types import Json
+
+if TYPE_CHECKING:
+    from harness.database.pool import ConnectionPool
 
 _GIVE_UP_S = 60.0
 """How long a lookup retries; longer than any fault lasts plus the time that its record may wait for the sink."""

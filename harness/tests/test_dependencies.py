@@ -73,12 +73,20 @@ def test_every_lock_is_one_exact_version() -> None:
     assert not [line for line in lines if not re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][A-Za-z0-9.]*", line)]
 
 
-def test_the_command_line_starts_without_any_extra() -> None:
+@pytest.mark.parametrize(
+    ("modules", "limit_s"),
+    [
+        ("harness.cli.main", 20),
+        ("harness.cli.run_campaign, harness.cli.judging, harness.levels.sim.level, harness.sut.lookup", 60),
+        ("harness.explore.exploration, harness.explore.kill_matrix, harness.conform.operator_judged", 60),
+    ],
+)
+def test_the_command_line_and_level_sim_start_without_any_extra(modules: str, limit_s: int) -> None:
     heavy = {"asyncmy", "docker", "faker", "hypothesis", "pandas", "pyarrow", "pymysql", "pyspark"}
-    code = "import sys, harness.cli.main; print(*sys.modules)"
+    code = f"import sys, {modules}; print(*sys.modules)"
 
     answer = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, timeout=20
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, timeout=limit_s
     )
 
     assert not heavy.intersection(answer.stdout.split())

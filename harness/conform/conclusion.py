@@ -1,10 +1,9 @@
-"""What the cases of an operator's conformance came to, one by one and together.
-
-What follows from the runs of a certificate: the rows of its table, its word, its first cause, its own gaps.
+"""What follows from the runs of a certificate: the rows of its table, its word, its first cause, its own gaps.
 
 Invariant: pure functions of the runs, so `floodmark verify` draws the same conclusions from the files.
 
-What one case of an operator's conformance came to: a conversation of the catalogue, or a batch of random scripts.
+`ConformCase` is what one case of an operator's conformance came to: a conversation of the catalogue, or a batch of
+random scripts.
 
 Answers to Bowtie's result of a case. Invariant: a case that failed has the lines to paste, and says what was expected
 and what came; a case that was not run says why.

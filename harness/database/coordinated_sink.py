@@ -5,10 +5,10 @@
 the newest token; a restore uses the newest completed checkpoint that can be read. `IdempotentSink` answers to
 Flink's JDBC sink in upsert mode: writing a row again changes nothing.
 
-Answers to Flink's `JdbcXaSinkFunction`. Invariant: a branch is committed if and only if a completed checkpoint
-contains it, and once: by the attempt that prepared it or by one that restores the checkpoint, whichever learns of the
-completion first. The epoch row is inserted inside the branch, so it shows whether the branch was committed (XA RECOVER
-alone does not).
+`TwoPhaseSink` answers to Flink's `JdbcXaSinkFunction`. Invariant: a branch is committed if and only if a completed
+checkpoint contains it, and once: by the attempt that prepared it or by one that restores the checkpoint, whichever
+learns of the completion first. The epoch row is inserted inside the branch, so it shows whether the branch was
+committed (XA RECOVER alone does not).
 
 A session ends as soon as it has prepared its branch: MariaDB lets no other session commit it before that, and MySQL
 does not mind. At that moment no other session of the writer exists (`Transactions`).

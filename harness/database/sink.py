@@ -1,17 +1,18 @@
 """The exactly-once sink, in one transaction, its form for a failover, and what all sinks of a subtask share.
 
-Answers to the fencing token of Kleppmann's "How to do distributed locking". Invariant: a transaction that passed
-`check_fence` commits before any later attempt takes over, or never, because it holds a lock on the fence's row.
+`SubtaskWriter` answers to the fencing token of Kleppmann's "How to do distributed locking". Invariant: a transaction
+that passed `check_fence` commits before any later attempt takes over, or never, because it holds a lock on the fence's
+row.
 
-Answers to Flink's `TwoPhaseCommitSinkFunction`, in a form that needs no second phase (why:
+`EpochSink` answers to Flink's `TwoPhaseCommitSinkFunction`, in a form that needs no second phase (why:
 `docs/reference/references.md`, Measured). Invariant: the outputs of epoch c are in the table if and only if the epoch
 row c is, and only the attempt with the newest token can write them.
 
-Answers to a Kafka sink that compares the broker's end offset with the one that it remembers. An asynchronous replica
-that is promoted lacks the last commits of its primary. Invariant: no epoch is written unless the one before it, which
-this attempt restored or committed, is in the database that answers now; otherwise the attempt fails, and its
-successor goes on from the newest epoch that is there. Attempts get rising numbers although the row that counts them
-may be lost too.
+`FailoverSink` answers to a Kafka sink that compares the broker's end offset with the one that it remembers. An
+asynchronous replica that is promoted lacks the last commits of its primary. Invariant: no epoch is written unless the
+one before it, which this attempt restored or committed, is in the database that answers now; otherwise the attempt
+fails, and its successor goes on from the newest epoch that is there. Attempts get rising numbers although the row that
+counts them may be lost too.
 """
 
 from __future__ import annotations

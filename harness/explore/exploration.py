@@ -1,11 +1,11 @@
 """An exploration: runs drawn and changed scenarios, and keeps those that reached something new in a corpus.
 
-Answers to the queue of AFL and to Hypothesis's database of examples. Invariants: a file is written whole or not at all,
-and none is ever removed; what cannot be read is named in one line and left as it is.
+The corpus answers to the queue of AFL and to Hypothesis's database of examples. Invariants: a file is written whole or
+not at all, and none is ever removed; what cannot be read is named in one line and left as it is.
 
-Answers to AFL's loop, with features of a recorded run in place of edges. Invariants: with a budget in runs the result
-depends on the plan and the corpus alone, not on how many processes there are: the candidates of a round are drawn
-before its first result, and results are taken in their order.
+The search answers to AFL's loop, with features of a recorded run in place of edges. Invariants: with a budget in runs
+the result depends on the plan and the corpus alone, not on how many processes there are: the candidates of a round are
+drawn before its first result, and results are taken in their order.
 """
 
 from __future__ import annotations

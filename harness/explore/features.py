@@ -1,10 +1,12 @@
 """Features of a recorded run, and which fault was effective at which phase and level, and how often.
 
-Answers to the edges of AFL, by which a fuzzer knows that an input reached something new. Invariants: everything is
-told by the history alone, never by the plan; a fault counts only if an end with evidence follows its begin.
+`features_of` answers to the edges of AFL, by which a fuzzer knows that an input reached something new. Invariants:
+everything is told by the history alone, never by the plan; a fault counts only if an end with evidence follows its
+begin.
 
-Answers to etcd's lesson that a test without any stress passes. Invariants: a count is a number of runs whose history
-shows the fault with evidence at that phase; what was never reached is named, each with a reason or as open.
+The counts of faults answer to etcd's lesson that a test without any stress passes. Invariants: a count is a number of
+runs whose history shows the fault with evidence at that phase; what was never reached is named, each with a reason or
+as open.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 Answers to the buckets of a crash triage. Invariants: a find is written before it is shrunk, so that nothing is lost if
 shrinking is interrupted; two finds are of one group if invariant, class and shrunk shape are equal.
 
-Invariant: every number is one of `Explored`; a violation is told with the file that shows it again and its command.
+Of what is reported, every number is one of `Explored`, and a violation is told with the file that shows it again and
+its command.
 """
 
 from __future__ import annotations

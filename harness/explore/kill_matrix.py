@@ -5,8 +5,8 @@ user's own defect is judged like the planted ones. Invariants: the same first se
 any number of processes, unless the time budget ended a trial, which the result states. An invariant that the
 reference also fails in the same run does not count against the mutant; an incomplete history is not judged.
 
-Answers to the score table of a mutation test. Invariant: every suspect has a row, convicted or not, and a named
-invariant that did not convict shows as `-`, not as an empty cell.
+The table answers to the score table of a mutation test. Invariant: every suspect has a row, convicted or not, and a
+named invariant that did not convict shows as `-`, not as an empty cell.
 """
 
 from __future__ import annotations

@@ -4,8 +4,9 @@ Answers to the strategies of a shrinker, for fields of a scenario instead of cho
 without defaults. Invariant: a step only removes something, or lowers a number, or rounds a time: so steps come to an
 end; whether the result is a scenario at all, its model decides.
 
-A time depends on the machine and on every wait before it; the n-th call, record or checkpoint does not. Invariant: a
-trigger is one that the fault's kind supports, and its event is the last before the fault began, or the first after.
+`by_event` replaces times, since a time depends on the machine and on every wait before it; the n-th call, record or
+checkpoint does not. Invariant: a trigger is one that the fault's kind supports, and its event is the last before the
+fault began, or the first after.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Killing processes by SIGKILL: those of a user's job, and those of a Spark cluster.
 
-Killing processes of a user's job by SIGKILL, and what becomes of the message that is held meanwhile.
+Of a job: its processes, and what becomes of the message that is held meanwhile.
 
 Answers to Jepsen's `kill`, at a point of the job that the held message chooses. Invariant: a request that is held
 `before` the server got it never arrives once its sender is dead; the dead cannot be asked, so the operating system is.
 
-Killing and replacing processes of a run on a Spark cluster, and what that leaves in the lines of a run.
+Of a Spark cluster: killing and replacing processes of a run, and what that leaves in the lines of the run.
 
 Answers to Jepsen's `kill` of a node. Invariant: a fault counts as over only when Spark, or a new driver, runs the tasks
 again that it has ended, so that nothing that happens meanwhile is without its cause.

@@ -1,13 +1,13 @@
 """The database servers of a run as faults use them: one, or a primary with its replica.
 
-The database server as faults use it: its process, the run's sessions, and repeated acts.
+One server: its process, the run's sessions, and repeated acts.
 
 Answers to Jepsen's `db/Process` and `db/Pause`, and to `stagger` over a nemesis. Invariants: every act has a time
 limit and may be repeated; the server keeps its ports and data; facts about it come over direct connections, so that
 faults of the proxy cannot distort them; only sessions of the run's user in the run's database are ended. Repeated acts
 run in a thread that ends with its block, and the block raises their errors.
 
-Two database servers as faults use them: a primary and its replica, and which of them the links lead to.
+Two servers: a primary and its replica, and which of them the links lead to.
 
 Answers to a cluster manager (Orchestrator, MHA) that promotes a replica. Invariants: facts about a server come over a
 direct connection to it; the links lead to the serving server, and the lookups' to the replica where the scenario says

@@ -425,7 +425,7 @@ IN_SIMULATION: Mapping[str, tuple[Plant, str]] = {
     "evidence": (invents_evidence, "of a fault that acted on nothing"),
     "seed, one for all": (ignores_the_seed, "of another seed"),
     "seed, none": (follows_no_seed, "of a seed that gives one run"),
-    "seed, another one": (runs_another_seed, "is told with the results"),
+    "seed, another one": (runs_another_seed, "what the source of seed 7 does not have there"),
     "seed, another source": (draws_another_source, "of another seed, which gives other records"),
     "values": (clips_values, "V8 wrong-value at the end of a long one"),
     "rows without a value": (drops_rows_without_a_value, "V8 row-foreign without a value"),

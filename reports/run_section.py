@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from harness.history.verdict import Outcome
 from harness.judge.explanation.explain import explained_file
 from harness.scenario.outcome import FaultRecord, HistoryFile, RunOutcome
+from harness.system.levels import LEVELS
 from reports.banner import Banner, banner_of
 from reports.conviction import Conviction, convictions_of
 from reports.history_view import HistoryView, read_view
@@ -83,19 +84,13 @@ def _undecided(outcome: RunOutcome) -> Iterator[str]:
 
 
 def _of_world(outcome: RunOutcome) -> Iterator[str]:
+    level = LEVELS[outcome.level]
     if outcome.world.server.lower().startswith("mariadb"):
         yield f"The database was {outcome.world.server}, not MySQL, which may behave differently."
     if outcome.world.kind == "local":
         yield "The world was local processes on this machine, not containers with their own network."
-    if outcome.level == "live":
-        yield "The level was live: the operator ran without Spark, its scheduling and its retries."
-    if outcome.level == JOB:
-        yield (
-            "The job was seen from outside: its table and the database's log of changes were judged, and nothing of "
-            "what it does inside."
-        )
-    if outcome.level == "sim":
-        yield "The level was sim: time, network and database are models, which fail only as they were built to."
+    if level.not_shown:
+        yield level.not_shown
 
 
 def _few(outcome: RunOutcome) -> Iterator[str]:

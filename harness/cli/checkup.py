@@ -22,6 +22,7 @@ import psutil
 from harness.levels import extras_missing
 from harness.system.child import answer_of
 from harness.system.errors import WorldError
+from harness.system.levels import LEVELS
 from harness.world.containers import find_engine
 from harness.world.ledger import dead_runs
 from harness.world.mysql_server import prepared_name
@@ -85,19 +86,17 @@ def examine(settings: WorldSettings, *, level: str | None = None) -> Diagnosis:
     if client.state is State.OK and server.state is State.OK:
         worlds.append("local")
     java, pyspark = _java(settings), _pyspark()
-    levels = ["sim"]  # which needs nothing but Python
-    if worlds:
-        levels += ["live", "job"]
-    if worlds and java.state is State.OK and pyspark.state is State.OK:
-        levels += ["spark"]
+    has = {"mysql": bool(worlds), "spark": java.state is State.OK and pyspark.state is State.OK}
+    levels = [name for name, facts in LEVELS.items() if all(has[extra] for extra in facts.extras)]
+    needs = ("mysql", "spark") if level is None else LEVELS[level].extras
     worlds_check = Check(name="worlds", state=State.OK, says=f"can be opened: {', '.join(worlds)}")
     if not worlds:
         fix = client.fix or "floodmark setup"
         none = Check(name="worlds", state=State.FAIL, says="none can be opened", fix=fix)
-        worlds_check = _not_needed(none) if level == "sim" else none
+        worlds_check = none if "mysql" in needs else _not_needed(none)
     checks = [
         Check(name="python", state=State.OK, says=f"{platform.python_version()} on {platform.platform()}"),
-        java if level in {None, "spark"} else _not_needed(java),
+        java if "spark" in needs else _not_needed(java),
         pyspark,
         client,
         engine,
@@ -236,7 +235,7 @@ def _remains(settings: WorldSettings) -> Check:
 
 
 def _levels(runs: Sequence[str], *, level: str | None) -> Check:
-    lacking = [one for one in ("live", "job", "spark") if one not in runs]
+    lacking = [one for one in LEVELS if one not in runs]
     says = f"run here: {', '.join(runs)}" + (f"; not: {', '.join(lacking)}" if lacking else "")
     if level is not None:
         says += f"; judged: {level}"

@@ -10,13 +10,14 @@ from typing import Any
 import click
 
 from harness.cli.options import option, refuse_no_world, run_options
+from harness.system.levels import OPERATOR_LEVELS
 
 _SCENARIO = "kill-between-snapshot-and-commit"
 _MUTANT = "snapshot-omits-completed"
 
 
 @click.command()
-@option("--level", type=click.Choice(["sim", "live", "spark"]), default="spark", show_default=True,
+@option("--level", type=click.Choice(OPERATOR_LEVELS), default="spark", show_default=True,
         help="sim: virtual time; live: processes; spark: PySpark tasks.")  # fmt: skip
 @run_options
 def demo(*, level: str, seed: int | None, **options: Any) -> int:

@@ -9,12 +9,13 @@ import click
 
 from harness.cli.options import option, speech_options
 from harness.system.errors import Exit
+from harness.system.levels import OPERATOR_LEVELS
 
 COLOURS = {"ok": "green", "warn": "yellow", "FAIL": "red"}
 
 
 @click.command()
-@option("--level", type=click.Choice(["sim", "live", "spark"]),
+@option("--level", type=click.Choice(OPERATOR_LEVELS),
         help="Judge only what this level needs; without it: a world and Java.")  # fmt: skip
 @speech_options
 def doctor(*, level: str | None, form: str, quiet: bool, verbose: bool, no_color: bool) -> Exit:

@@ -16,6 +16,7 @@ import click
 from harness.cli.completion import fault_names, tag_names
 from harness.cli.options import option
 from harness.system.errors import NothingRan, UsageError
+from harness.system.levels import OPERATOR_LEVELS
 
 Row = Mapping[str, Any]
 """`name` and `about`, then the other columns of that kind."""
@@ -27,7 +28,7 @@ Row = Mapping[str, Any]
 )
 @click.option("--tag", "of_tags", multiple=True, metavar="TAG", shell_complete=tag_names,
               help="With scenarios: those with this tag; repeatable: with all these tags.")  # fmt: skip
-@click.option("--level", "of_level", type=click.Choice(["sim", "live", "spark"]), default=None,
+@click.option("--level", "of_level", type=click.Choice(OPERATOR_LEVELS), default=None,
               help="With scenarios, faults or mutants: those that can be at this level.")  # fmt: skip
 @click.option("--fault", "of_fault", default=None, metavar="FAULT", shell_complete=fault_names,
               help="With scenarios: those that inject this fault.")  # fmt: skip

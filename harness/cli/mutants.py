@@ -13,12 +13,13 @@ import click
 
 from harness.cli.completion import mutant_names
 from harness.cli.options import on_option, option, refuse_on_at, run_options
+from harness.system.levels import OPERATOR_LEVELS
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from harness.faults.parts.parts import Level
     from harness.scenario.order import Order
+    from harness.system.levels import Level
     from harness.system.pool import Executors
 
 _RUNS = 400
@@ -27,7 +28,7 @@ _BUDGET_S = 3600.0
 
 
 @click.command()
-@option("--level", type=click.Choice(["sim", "live", "spark"]), default="sim", show_default=True,
+@option("--level", type=click.Choice(OPERATOR_LEVELS), default="sim", show_default=True,
         help="sim: all mutants; live and spark: those that have a scenario.")  # fmt: skip
 @option("--mutant", "names", multiple=True, metavar="NAME|MODULE:ATTR", shell_complete=mutant_names,
         help="Only this one; repeatable. Your own: a Variant or a build_operator.  [default: all]")  # fmt: skip

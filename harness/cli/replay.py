@@ -13,6 +13,7 @@ import click
 
 from harness.cli.options import lanes_option, run_options
 from harness.system.errors import Exit
+from harness.system.levels import LEVELS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -123,7 +124,7 @@ def _before(told: Sequence[ReportedRun]) -> Iterator[str]:
     from harness.system.versions import versions
 
     first = told[0]
-    now = versions(first.level)
+    now = versions(LEVELS[first.level].packages)
     others = [
         f"{name} {was}, now {now.get(name, 'none')}"
         for name, was in first.versions.items()

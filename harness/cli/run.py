@@ -32,6 +32,7 @@ from harness.cli.options import (
     tag_option,
 )
 from harness.system.json_types import Json
+from harness.system.levels import OPERATOR_LEVELS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -49,7 +50,7 @@ _WHAT = {"sut": None, "mutant": None, "expected": None, "seed": None, "settings"
 
 @click.command()
 @click.argument("scenarios", nargs=-1, metavar="[SCENARIO]...", shell_complete=scenario_names)
-@option("--level", type=click.Choice(["sim", "live", "spark"]), default=None,
+@option("--level", type=click.Choice(OPERATOR_LEVELS), default=None,
         help="sim: virtual time; live: processes; spark: PySpark tasks.  "
              "[default: live; a saved find: sim]")  # fmt: skip
 @option("--runner", type=click.Choice(["continuous", "micro-batch", "stateful"]), default="continuous",

@@ -44,6 +44,7 @@ from harness.scenario.order import AnyOrder
 from harness.scenario.outcome import RunOutcome
 from harness.system.clock import Deadline, monotonic_us, utc_now
 from harness.system.errors import CannotHere, FloodmarkError, HarnessError, SutError, WorldError
+from harness.system.levels import LEVELS
 from harness.system.versions import versions
 from harness.system.whole_file import disk_errors_told, write_whole
 
@@ -127,7 +128,8 @@ def certified(
         profile_about=wanted.profile_about,
         level=wanted.level,
         world=list(dict.fromkeys(_world(outcome) for _, outcome in made.outcomes)),
-        versions=versions(wanted.level) | ({"page": wanted.drawing} if wanted.drawing else {}),
+        versions=versions(LEVELS[wanted.level].packages)
+        | ({"page": wanted.drawing} if wanted.drawing else {}),
         made_at=utc_now().isoformat(timespec="seconds"),
         took_s=round((monotonic_us() - began_us) / 1e6, 1),
         asked=len(wanted.planned),

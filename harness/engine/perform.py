@@ -25,6 +25,7 @@ from harness.scenario.order import AnyOrder, AnyScenario, Order
 from harness.scenario.outcome import Measure, PlannedRuns, RunOutcome, Threshold
 from harness.scenario.plan import JudgedValues
 from harness.system.clock import monotonic_us, utc_now
+from harness.system.levels import LEVELS
 from harness.system.versions import versions
 
 
@@ -84,7 +85,7 @@ def perform(order: AnyOrder, *, play: Play, site: RunSite) -> RunOutcome:
         started_at=started_at,
         duration_s=(judged_us - began_us) / 1e6,
         phases_s={"run": (record.ran_us - began_us) / 1e6, "judge": (judged_us - record.ran_us) / 1e6},
-        versions=versions(order.level),
+        versions=versions(LEVELS[order.level].packages),
         threats=(*unnamed, *outcome.threats),
         values=_values(record.values, run_s=(judged_us - began_us) / 1e6),
     )

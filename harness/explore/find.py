@@ -24,6 +24,7 @@ from harness.scenario.order import REFERENCE, Order
 from harness.scenario.outcome import RunOutcome
 from harness.system.errors import UsageError
 from harness.system.json_types import Json
+from harness.system.levels import OPERATOR_LEVELS
 from harness.system.whole_file import disk_errors_told, write_whole
 
 FOLDER: Final = Path("found")
@@ -127,7 +128,7 @@ class Find:
     def _levels(self) -> tuple[str, ...]:
         """The levels at which its system can show it."""
         if self.mutant is None:
-            return ("sim", "live", "spark")
+            return OPERATOR_LEVELS
         from harness.sut.defects import find_defect  # noqa: PLC0415 - pulls in the operator
 
         return find_defect(self.mutant).levels

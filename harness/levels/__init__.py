@@ -1,4 +1,4 @@
-"""The levels sim, live and spark; each implements the protocol of `harness.engine.level` (decision 29).
+"""The levels of `harness.system.levels`; each implements the protocol of `harness.engine.level` (decision 29).
 
 `level_named` finds a level by the name that scenario files list.
 """
@@ -11,25 +11,13 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from harness.system.errors import WorldError
+from harness.system.levels import LEVELS
 
 if TYPE_CHECKING:
     from harness.engine.level import Level
 
 __all__ = ["extras_missing", "level_named"]
 
-_WHERE: Final = {
-    "sim": ("harness.levels.sim.level", "SimulatedLevel"),
-    "live": ("harness.levels.live.supervisor", "LiveLevel"),
-    "spark": ("harness.levels.spark.level", "SparkLevel"),
-    "job": ("harness.levels.job.level", "JobLevel"),
-}
-_EXTRAS: Final[Mapping[str, Sequence[str]]] = {
-    "sim": (),
-    "live": ("mysql",),
-    "spark": ("spark", "mysql"),
-    "job": ("mysql",),
-}
-"""The extras of the distribution that a level needs."""
 _MODULES: Final[Mapping[str, Sequence[str]]] = {
     "mysql": ("asyncmy", "pymysql", "faker", "pymysqlreplication"),
     "spark": ("pyspark", "pandas", "pyarrow"),
@@ -46,14 +34,14 @@ def level_named(name: str) -> Level:
         modules = ", ".join(module for extra in missing for module in _missing(extra))
         message = f"level {name} needs packages that are not installed: {modules}"
         raise WorldError(message, fix=f"pip install 'floodmark[{','.join(missing)}]', or choose level sim")
-    module, attribute = _WHERE[name]
+    module, _, attribute = LEVELS[name].at.partition(":")
     level: Level = getattr(import_module(module), attribute)()
     return level
 
 
 def extras_missing(level: str) -> Sequence[str]:
     """The extras that `level` needs of which something is not installed."""
-    return [extra for extra in _EXTRAS[level] if _missing(extra)]
+    return [extra for extra in LEVELS[level].extras if _missing(extra)]
 
 
 def _missing(extra: str) -> Sequence[str]:

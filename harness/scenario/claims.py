@@ -14,13 +14,12 @@ from harness.scenario.model import Scenario
 from harness.scenario.order import Order
 from harness.scenario.plan import Expected, Runner
 from harness.system.json_types import JsonView
+from harness.system.levels import LEVELS
 
 OUTPUTS = "output"
 DEAD_LETTERS = "dead_letter"
 AUDIT = "audit"
 
-_MACHINE_SLACK_MS: Mapping[str, int] = {"sim": 100, "live": 5000, "spark": 5000}
-"""Tolerance for a loaded machine or disk, which virtual time does not have; a later outcome counts as a violation."""
 _LOCKED_MS = 2000
 """How long locks are held at level sim by a session whose client is gone."""
 _COMMIT_MS = 20_000
@@ -58,8 +57,7 @@ def header_of(order: Order, *, expected: Expected | None = None) -> JsonView:
         "fenced": True,
         "tables": _tables_of_state(scenario) if order.runner == "stateful" else _tables(scenario),
         **_expect_from(order, expected),
-        # A failed Spark job ends the tasks of all subtasks; at the other levels each subtask restarts alone.
-        "explained": "together" if order.level == "spark" else "alone",
+        "explained": "together" if LEVELS[order.level].restarts_together else "alone",
         **_claims_by_key(order, expected),
         "expects": {
             **expects,
@@ -192,7 +190,7 @@ def _on_timeout(scenario: Scenario) -> Mapping[str, str]:
 
 def _checkpoint_gap(order: Order) -> Mapping[str, int]:
     """The bound between two checkpoints: the scenario's, else, without faults, that of checkpoints by time."""
-    scenario, slack_ms = order.scenario, _MACHINE_SLACK_MS[order.level]
+    scenario, slack_ms = order.scenario, LEVELS[order.level].slack_ms
     if scenario.workload.checkpoint_gap is not None:
         return {"checkpoint_gap": scenario.workload.checkpoint_gap + slack_ms}
     interval_ms = scenario.workload.checkpoint_interval
@@ -218,5 +216,5 @@ def _slack_ms(order: Order) -> int:
     In virtual time only faults delay it: the transaction of an attempt that was killed may hold locks for a second.
     """
     faults = order.scenario.faults
-    slack_ms = _LOCKED_MS if order.level == "sim" and faults else _MACHINE_SLACK_MS[order.level]
+    slack_ms = _LOCKED_MS if order.level == "sim" and faults else LEVELS[order.level].slack_ms
     return slack_ms + (_COMMIT_MS if any(fault.may_delay_commits for fault in faults) else 0)

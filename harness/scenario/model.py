@@ -16,7 +16,6 @@ from harness.faults.model.fault import Fault
 from harness.faults.parts.found_parts import SavedChoices, ShownViolation
 from harness.faults.parts.parts import (
     Expectations,
-    Level,
     LookupsFrom,
     Operator,
     OwnEffects,
@@ -33,6 +32,7 @@ from harness.faults.parts.values import Name, Span
 from harness.faults.registry import AnyFault, FaultName
 from harness.history.verdict import INVARIANTS
 from harness.scenario.rules import Standing, breaches
+from harness.system.levels import OPERATOR_LEVELS, Level
 
 __all__ = [
     "At",
@@ -77,7 +77,7 @@ class Scenario(Part):
         default=(), description="Words by which `floodmark run --tag` selects scenarios."
     )
     levels: Annotated[tuple[Level, ...], Field(min_length=1)] = Field(
-        default=("sim", "live", "spark"), description="The levels at which it can run."
+        default=OPERATOR_LEVELS, description="The levels at which it can run."
     )
     operator: Operator = Field(description="The settings of the operator under test.")
     workload: Workload = Field(description="What the source sends, and how fast.")

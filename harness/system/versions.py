@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
 _ALWAYS = ("floodmark", "asyncmy", "pymysql", "msgspec", "pydantic", "faker")
-_SPARK = ("pyspark", "pyarrow")
 
 
-def versions(level: str) -> dict[str, str]:
-    """The versions of Python, the system and the packages used at `level`."""
-    packages = _ALWAYS + (_SPARK if level == "spark" else ())
+def versions(more: Sequence[str]) -> dict[str, str]:
+    """The versions of Python, the system, the packages that every level may use, and of `more` packages."""
     return {
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-        **{name: _version(name) for name in packages},
+        **{name: _version(name) for name in (*_ALWAYS, *more)},
     }
 
 

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from harness.system.json_types import Json, JsonView
+from harness.system.levels import LEVELS, OPERATOR_LEVELS, Level
 
 if TYPE_CHECKING:
     from harness.engine.open_levels import OpenLevels
-    from harness.faults.parts.parts import Level
     from harness.levels.job.job_scenario import JobScenario
     from harness.scenario.model import Scenario
     from harness.scenario.outcome import CountedRun, LeftOut, RunOutcome
@@ -33,8 +33,6 @@ _SHARED = pytest.StashKey["Shared"]()
 _SETTINGS = pytest.StashKey["_Settings"]()
 _REPEAT_STEP = 1_000_000_000
 """How far apart the seeds of a vacuous run and its repetition are: those between belong to other runs."""
-_STARTS_S = {"sim": 0, "live": 120, "spark": 300}
-"""How long what the first item of a session starts may take, a server and a JVM, beside the runs of an item."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -139,9 +137,10 @@ class ScenarioItem(_RunItem):
         if level != "sim":  # level sim needs nothing but Python
             self.add_marker(pytest.mark.spark if level == "spark" else pytest.mark.real)
         if self.config.pluginmanager.has_plugin("timeout"):
-            starts_s = _STARTS_S[level]
             runs = 1 + (self.config.getoption("--floodmark-repeat") or 0)
-            self.add_marker(pytest.mark.timeout(starts_s + runs * (scenario.budget / 1000 + 120)))
+            self.add_marker(
+                pytest.mark.timeout(LEVELS[level].starts_s + runs * (scenario.budget / 1000 + 120))
+            )
 
     def runtest(self) -> None:
         """Run the scenario; any verdict other than `pass` fails the test, and so does a saved find, shown or not."""
@@ -426,8 +425,8 @@ class _Settings:
         self._config = config
         self._project = project
         level, seed = self.of("level"), self.of("seed")
-        if level not in {None, "sim", "live", "spark", "all"}:
-            raise UsageError(f"there is no level {level!r}", fix="choose sim, live or spark")
+        if level not in {None, *OPERATOR_LEVELS, "all"}:
+            raise UsageError(f"there is no level {level!r}", fix=f"choose {' or '.join(OPERATOR_LEVELS)}")
         if seed is not None and not seed.isdecimal():
             raise UsageError(f"the seed {seed!r} is not a number", fix="set FLOODMARK_SEED to 7, say")
 

@@ -28,7 +28,6 @@ from harness.engine.expectation import NO_VALUES
 from harness.engine.level import Observer, Stop
 from harness.engine.open_levels import StagePlan, open_levels
 from harness.explore.find import options_of_find
-from harness.faults.parts.parts import Level
 from harness.history.files import needs_columns
 from harness.history.outside import OUTSIDE
 from harness.history.read import read_whole
@@ -50,6 +49,7 @@ from harness.sut.registry import load_attribute, load_lookup, refuse_hidden
 from harness.sut.user_code import add_current_folder, import_path, name_of
 from harness.system.choices import fresh_seed
 from harness.system.errors import HarnessError, HistoryError, ScenarioError, SutError, UsageError
+from harness.system.levels import Level
 from reports.pretty import print_outcomes, terminal
 from reports.write import write_report
 

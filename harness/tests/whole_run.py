@@ -16,13 +16,13 @@ from harness.database.table_editor import TableEditor
 from harness.engine.in_world import record_in_world
 from harness.engine.level import LevelRunner, Observer, RunSite, Stop
 from harness.engine.perform import perform
-from harness.faults.parts.parts import Level
 from harness.history.verdict import Outcome
 from harness.levels.live.fork_server import ForkServer
 from harness.levels.live.supervisor import LiveRunner
 from harness.scenario.model import Scenario
 from harness.scenario.order import Order
 from harness.scenario.outcome import RunOutcome
+from harness.system.levels import Level
 from harness.world.world import World
 
 DRAWS = 3

@@ -14,9 +14,9 @@ from typing import Any
 from harness.database.epoch import SavedEpoch, Takeover, Visible
 from harness.database.sink import CommitsGone, FailoverSink
 from harness.database.transactions import STATEMENT_S
-from harness.faults.parts.parts import Level
 from harness.sut.defects.defect import NEVER, Defect
 from harness.sut.variant import Kind, Variant, made_once
+from harness.system.levels import Level
 
 _REAL: tuple[Level, ...] = ("live", "spark")
 

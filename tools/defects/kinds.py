@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from harness.faults.parts.parts import Level
 from harness.sut.defects.defect import EVERY_LEVEL, Applies, Defect, anywhere
 from harness.sut.variant import Variant
+from harness.system.levels import Level
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from harness.faults.model.fields import Direction, Every, Nth, OnLink, Repeat, Statement, Times, Which
-from harness.faults.parts.parts import Breach, Level, Link, Part
+from harness.faults.parts.parts import Breach, Link, Part
 from harness.faults.parts.triggers import (
     TRIGGER_FORMS,
     CallMade,
@@ -36,6 +36,7 @@ from harness.faults.parts.values import Name, duration_text
 from harness.faults.real.fault_site import Messages, packets_on, toxics_on
 from harness.faults.simulated.acts import Act, OnLinks, SimulatedRun
 from harness.system.json_types import Json
+from harness.system.levels import Level
 
 if TYPE_CHECKING:
     from harness.database.simulated.link import LinkAct

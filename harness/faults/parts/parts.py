@@ -29,7 +29,6 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from harness.faults.parts.values import Duration, Percent, Rate, Span, Whole
 from harness.system.json_types import Json
 
-Level = Literal["sim", "live", "spark"]
 Link = Literal["lookups", "sink"]
 Sink = Literal["atomic", "two-phase", "idempotent"]
 LookupsFrom = Literal["primary", "replica"]

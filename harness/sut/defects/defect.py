@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from harness.faults.parts.parts import Level
 from harness.scenario.model import Scenario
 from harness.scenario.plan import Runner
 from harness.sut.variant import Variant
+from harness.system.levels import OPERATOR_LEVELS, Level
 
 Applies = Callable[[Scenario], bool]
 
@@ -126,7 +126,7 @@ HARNESS_CHECKS = {
 SIM_ONLY: tuple[Level, ...] = ("sim",)
 SIM_AND_LIVE: tuple[Level, ...] = ("sim", "live")
 """For a defect whose scenario runs at levels sim and live."""
-EVERY_LEVEL: tuple[Level, ...] = ("sim", "live", "spark")
+EVERY_LEVEL: tuple[Level, ...] = OPERATOR_LEVELS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,7 +36,7 @@ def test_another_process_draws_the_same_elements_and_rows_whatever_its_hash_seed
     here = source(seed=11, subtask=1, records=20, keys=100, service="0ms")
 
     there = subprocess.run(
-        [sys.executable, "-c", _SAY], env=environment, capture_output=True, text=True, check=True, timeout=20
+        [sys.executable, "-c", _SAY], env=environment, capture_output=True, text=True, check=True, timeout=60
     )
 
     assert there.stdout == f"{elements(here)} {customer_rows(keys=range(5), seed=11)}\n"

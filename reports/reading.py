@@ -13,37 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from harness.history.verdict import INVARIANTS, OF_THE_DATABASE, InvariantVerdict, Outcome
+from harness.history.invariants import CATALOGUE
+from harness.history.verdict import InvariantVerdict, Outcome
 from harness.scenario.outcome import CountedRun, RunOutcome
 from harness.scenario.symptom import counts_for, decisive_in, error_cause
 from reports.losses import words_of
-
-TITLES: dict[str, str] = {
-    "V1": "ordered",
-    "V2": "within segments",
-    "V3": "order per key",
-    "V4": "watermarks rise",
-    "V5": "no crossing",
-    "V6": "watermarks pass",
-    "V7": "no phantom watermark",
-    "V8": "exactly once",
-    "V9": "one effect",
-    "V10": "checkpoint cut",
-    "V11": "restore",
-    "V12": "epochs",
-    "V13": "fencing",
-    "V14": "capacity",
-    "V15": "tries and timeouts",
-    "V16": "liveness",
-    "V18": "checkpoints go on",
-    "V19": "integrity",
-    "V20": "errors are visible",
-    "V21": "one thread",
-    "V22": "database honest",
-    "V23": "evidence",
-    "V24": "explained failures",
-}
-"""Short names for tables and headings."""
 
 OUTCOME_MEANING = {
     "pass": "nothing in this history breaks it",
@@ -56,11 +30,13 @@ OUTCOME_MEANING = {
 
 def title_of(invariant: str) -> str:
     """The short name of an invariant; empty if it has none."""
-    return TITLES.get(invariant, "")
+    return CATALOGUE[invariant].title if invariant in CATALOGUE else ""
 
 
 def describe_invariant(invariant: str) -> str:
-    return {**INVARIANTS, **OF_THE_DATABASE}.get(invariant, "Not described in this version of Floodmark.")
+    if invariant not in CATALOGUE:
+        return "Not described in this version of Floodmark."
+    return CATALOGUE[invariant].says
 
 
 JOB = "job"

@@ -84,12 +84,12 @@ def _undecided(outcome: RunOutcome) -> Iterator[str]:
 
 
 def _of_world(outcome: RunOutcome) -> Iterator[str]:
-    level = LEVELS[outcome.level]
     if outcome.world.server.lower().startswith("mariadb"):
         yield f"The database was {outcome.world.server}, not MySQL, which may behave differently."
     if outcome.world.kind == "local":
         yield "The world was local processes on this machine, not containers with their own network."
-    if level.not_shown:
+    level = LEVELS.get(outcome.level)  # None: a run of another version
+    if level is not None and level.not_shown:
         yield level.not_shown
 
 

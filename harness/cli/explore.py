@@ -97,7 +97,7 @@ def _plan(scenarios: Sequence[str], asked: dict[str, Any]) -> tuple[Plan, list[s
     """What is explored, and what of the corpus cannot be used."""
     from harness.explore.changing import exploring_form
     from harness.explore.exploration import Corpus, CorpusEntry, Plan
-    from harness.history.verdict import INVARIANTS
+    from harness.history.invariants import INVARIANTS
     from harness.scenario.file import load_many
     from harness.system.choices import fresh_seed
     from harness.system.errors import NothingRan

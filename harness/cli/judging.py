@@ -23,16 +23,10 @@ import click
 
 from harness.cli.history_files import HistoryFile
 from harness.history.convert import convert
+from harness.history.invariants import INVARIANTS
 from harness.history.outside import OUTSIDE
 from harness.history.strict_json import integers_of_any_length
-from harness.history.verdict import (
-    ANOMALIES_IN_FULL,
-    INVARIANTS,
-    Anomaly,
-    InvariantVerdict,
-    Judgement,
-    Outcome,
-)
+from harness.history.verdict import ANOMALIES_IN_FULL, Anomaly, InvariantVerdict, Judgement, Outcome
 from harness.judge.checkers.invariant import Invariant
 from harness.judge.checkers.judge import Malformed
 from harness.judge.checkers.outside.judge import SEEN_FROM_OUTSIDE, judge_history

@@ -142,7 +142,7 @@ def _faults() -> Sequence[Row]:
 
 
 def _invariants() -> Sequence[Row]:
-    from harness.history.verdict import INVARIANTS
+    from harness.history.invariants import INVARIANTS
 
     return [{"name": name, "about": about} for name, about in INVARIANTS.items()]
 

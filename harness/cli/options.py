@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from harness.cli.completion import mutant_names, tag_names
-from harness.history.verdict import INVARIANTS, NOT_ON_A_HISTORY
+from harness.history.invariants import INVARIANTS, NOT_ON_A_HISTORY
 from harness.system.errors import UsageError
 
 if TYPE_CHECKING:

@@ -29,8 +29,9 @@ from harness.conform.filing import (
 from harness.conform.profiles import families_of
 from harness.engine.level import Observer, Stop
 from harness.engine.open_levels import StagePlan, open_levels
+from harness.history.invariants import INVARIANTS
 from harness.history.values import without_secrets
-from harness.history.verdict import INVARIANTS, Outcome
+from harness.history.verdict import Outcome
 from harness.scenario.certificate import (
     Certificate,
     CertifiedRun,

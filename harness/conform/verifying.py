@@ -23,7 +23,8 @@ from harness.conform.protocol.conversation_file import (
     catalogue,
     conversation_in,
 )
-from harness.history.verdict import INVARIANTS, Outcome, worst
+from harness.history.invariants import INVARIANTS
+from harness.history.verdict import Outcome, worst
 from harness.scenario.certificate import (
     Certificate,
     CertifiedRun,

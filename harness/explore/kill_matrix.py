@@ -19,7 +19,8 @@ from typing import Any
 
 from harness.explore.drawing import draw_scenario
 from harness.explore.trial import refuse_blindness_here
-from harness.history.verdict import INVARIANTS, Outcome
+from harness.history.invariants import INVARIANTS
+from harness.history.verdict import Outcome
 from harness.judge.canaries.canary import canaries, overlooked
 from harness.judge.checkers.judge import judge
 from harness.levels.sim.level import SimulatedLevel

@@ -15,8 +15,8 @@ from msgspec import UNSET, Meta
 
 from harness.history.event import AtLeast0, AtLeast1, Res
 from harness.history.fields import fields_of
+from harness.history.invariants import INVARIANTS, NOT_ON_A_HISTORY
 from harness.history.values import shown
-from harness.history.verdict import INVARIANTS, NOT_ON_A_HISTORY
 from harness.system.json_types import Json
 
 VERSION = 1

@@ -1,9 +1,8 @@
-"""The values of a judgement: verdicts, anomalies, the guarantee, the time to recover (V17); the list of invariants.
+"""The values of a judgement: verdicts, anomalies, the guarantee, the time to recover (V17).
 
 Answers to Jepsen's three-valued results, with `vacuous` added: nothing in the history could have violated the
-invariant, so nothing is shown. Only `pass` is a success; merging outcomes takes the worst. `INVARIANTS` lists
-exactly the invariants that have a checker (`docs/reference/history.md`). V17 measures the cost of each fault and kill
-and is never a verdict; a measure that the history cannot give is replaced by the reason.
+invariant, so nothing is shown. Only `pass` is a success; merging outcomes takes the worst. A cost that the history
+cannot give is replaced by the reason.
 """
 
 from __future__ import annotations
@@ -19,42 +18,6 @@ from harness.system.json_types import Json
 
 NO_EVIDENCE = ("V23", "vacuous")
 """How a run is filed that lacks a fault's evidence, or a count that the scenario asks for, beside its violations."""
-INVARIANTS: dict[str, str] = {
-    "V1": "Ordered mode: results leave in the order of their records, and watermarks keep their place.",
-    "V2": "Unordered mode: no result leaves before a watermark that came in ahead of its record.",
-    "V3": "Results of one key leave in the order of that key's records.",
-    "V4": "Watermarks leave in the order in which they came in; none goes back.",
-    "V5": "A watermark leaves only after everything that came in ahead of it is resolved.",
-    "V6": "Every watermark leaves, and none is held once nothing ahead of it is open.",
-    "V7": "A watermark leaves only if it came in, as often as it did, and nothing follows the last one.",
-    "V8": "Every record's results are visible in the end, each once, with the right value and time.",
-    "V9": "The database shows the effect of every record once: not twice, not missing, not altered.",
-    "V10": "A checkpoint cuts cleanly: each element before it has either left or is stored in it.",
-    "V11": "A restart goes on from a completed checkpoint, with its elements and its source position.",
-    "V12": "An epoch becomes visible whole, once, in order, and only when its checkpoint allows it.",
-    "V13": "Once a newer attempt has taken effect, nothing of an older one does.",
-    "V14": "No more elements are in flight than the capacity allows, with one more at most waiting to enter.",
-    "V15": "Each record's calls end in exactly one outcome, in time, within the allowed tries.",
-    "V16": "After the last fault has healed the operator makes progress until its end.",
-    "V18": "Checkpoints keep completing, however full the queue and however slow the database.",
-    "V19": "Every answer belongs to the call that asked for it.",
-    "V20": "A record that failed for good fails its task or goes to the dead letters; it is never swallowed.",
-    "V21": "Only the task's thread acts, between its start and its close, one record's results at a time.",
-    "V23": "Every fault left evidence that it took effect, and the run reached the counts that the scenario expects.",
-    "V24": "No attempt fails, is killed or restarts unless a fault, the scenario or an outside event explains it.",
-}
-"""One sentence for each invariant, in the order of `floodmark check --format json`."""
-
-OF_THE_DATABASE: dict[str, str] = {
-    "V22": "The database keeps every commit that it acknowledged, unless a fault is there to make it lose some.",
-}
-"""The sentence of an invariant that is judged on the history of a probe, in runs with two servers."""
-
-NOT_ON_A_HISTORY: dict[str, str] = {
-    "V17": "the time to recover is a measurement; it is reported, not judged",
-    "V22": "the database's own isolation is judged on a probe's history, not on a run's",
-}
-"""Numbers of the catalogue that no checker judges on a history, and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,7 @@ from harness.faults.parts.thresholds import Thresholds
 from harness.faults.parts.triggers import At, Between, CallMade, CheckpointDone, Phase, RecordTaken
 from harness.faults.parts.values import Name, Span
 from harness.faults.registry import AnyFault, FaultName
-from harness.history.verdict import INVARIANTS
+from harness.history.invariants import INVARIANTS
 from harness.scenario.rules import Standing, breaches
 from harness.system.levels import OPERATOR_LEVELS, Level
 

@@ -31,7 +31,7 @@ from harness.faults.parts.triggers import (
 )
 from harness.faults.parts.values import Duration, duration_text
 from harness.faults.registry import fault_of
-from harness.history.verdict import INVARIANTS, NOT_ON_A_HISTORY
+from harness.history.invariants import INVARIANTS, NOT_ON_A_HISTORY
 
 T = TypeVar("T")
 

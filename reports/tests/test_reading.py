@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.history.verdict import INVARIANTS, InvariantVerdict, Outcome
+from harness.history.verdict import InvariantVerdict, Outcome
 from harness.scenario.outcome import Pitfall, RunOutcome
-from reports.reading import TITLES, Tone, headline_of, read_run
+from reports.reading import Tone, headline_of, read_run
 from reports.run_section import threats_to
 from reports.tests.sample import judgement_of, outcome_of
 from tools.cases import each
@@ -125,11 +125,6 @@ def test_each_threat_is_said_once() -> None:
     twice = replace(PASS, threats=("a gap", "a gap"))
 
     assert threats_to(twice, reading_problems=("a gap",)).count("a gap") == 1
-
-
-def test_every_invariant_of_a_history_has_a_title() -> None:
-    """V22 has one, too: it is judged on the history of a probe."""
-    assert [name for name in TITLES if name != "V22"] == list(INVARIANTS)
 
 
 def test_a_run_that_stopped_early_says_why_in_its_first_sentence() -> None:

@@ -16,7 +16,7 @@ from harness.cli import judging
 from harness.cli.check import check
 from harness.cli.main import main
 from harness.history.convert import convert
-from harness.history.verdict import INVARIANTS
+from harness.history.invariants import INVARIANTS
 from harness.judge.checkers.outside.judge import judge_history
 from harness.system.errors import Exit, UsageError
 from tools.cases import each

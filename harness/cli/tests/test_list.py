@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from harness.cli.list import list_
-from harness.history.verdict import INVARIANTS
+from harness.history.invariants import INVARIANTS
 from harness.scenario.catalogue import catalogue
 from harness.sut.defects import HARNESS_CHECKS
 

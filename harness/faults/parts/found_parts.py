@@ -13,7 +13,7 @@ from pydantic import Field, WithJsonSchema
 
 from harness.faults.parts.parts import Breach, Part
 from harness.faults.parts.values import Duration, Name, Whole
-from harness.history.verdict import INVARIANTS
+from harness.history.invariants import INVARIANTS
 
 
 class RecordedCall(Part):

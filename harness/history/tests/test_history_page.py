@@ -14,8 +14,9 @@ import pytest
 from harness.history import header
 from harness.history.event import AttemptEvent
 from harness.history.event_fields import ALL_CLAIMS, kinds_of
+from harness.history.invariants import INVARIANTS
 from harness.history.read import open_text
-from harness.history.verdict import INVARIANTS, Judgement
+from harness.history.verdict import Judgement
 from harness.judge.checkers.judge import Malformed, judge_reader
 from harness.judge.checkers.registry import CHECKERS
 from tools.cases import each

@@ -17,11 +17,12 @@ from pathlib import Path
 
 from harness.history.event import Event, Out, Owm
 from harness.history.header import Header
+from harness.history.invariants import INVARIANTS
 from harness.history.read import HistoryReader, NeedsExactReader, open_history
 from harness.history.rules import FormatBreach
 from harness.history.strict_json import integers_of_any_length
 from harness.history.text import OnRead
-from harness.history.verdict import INVARIANTS, InvariantVerdict, Judgement, Outcome, worst
+from harness.history.verdict import InvariantVerdict, Judgement, Outcome, worst
 from harness.judge.checkers.evidence import completed_checkpoints, restores
 from harness.judge.checkers.history_trace import Trace
 from harness.judge.checkers.indexed_history import IndexedHistory

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from traceback import format_exc
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from harness.history.event import Call, Commit, Effect, Event, FaultEvent, In, Start
 from harness.history.header import Expects, Header
@@ -23,7 +23,14 @@ from harness.judge.checkers.screen.screen import Screen
 from harness.judge.checkers.screen.totals import Irregular
 
 _BY_NAME: Mapping[str, Invariant] = {checker.name: checker for checker in CHECKERS}
-_KNOWN = frozenset(map(type, CHECKERS))
+SCREENED: Final = frozenset(
+    {
+        *("V1", "V2", "V3", "V4", "V5", "V6", "V7", "V8", "V9", "V10", "V11", "V12", "V13"),
+        *("V14", "V15", "V16", "V18", "V19", "V20", "V21", "V23", "V24"),
+    }
+)
+"""The invariants that the screen knows, those of `_Grounds`; others are always judged exactly, on the whole history."""
+_KNOWN = frozenset(type(checker) for checker in CHECKERS if checker.name in SCREENED)
 _WITHOUT_CALLS = frozenset({"V1", "V2", "V3", "V4", "V5", "V7", "V8"})
 """Invariants whose checkers look at no `call`: at inputs, outcomes, emissions, snaps and commits only."""
 _SPECIMENS_MAX = 256
@@ -82,7 +89,7 @@ def acquit(screen: Screen, checkers: Sequence[Invariant]) -> ScreenVerdicts:
     seen = _Grounds(screen, outs)
     reasons = _not_claimed(_claims(account.header), seen.features)
     verdicts = {
-        checker.name: _verdict(checker.name, reasons[checker.name], *seen.of(checker.name))
+        checker.name: _verdict(checker.name, reasons[checker.name], *seen.by_name[checker.name])
         for checker in checkers
         if type(checker) in _KNOWN and checker.name not in account.suspected
     }
@@ -111,7 +118,7 @@ def screen_evidence(screen: Screen) -> ScreenEvidence:
     outs, owms = map(sum, zip(*(strand.visible() for strand in screen.strands.values()), strict=True))
     seen = _Grounds(screen, outs)
     return ScreenEvidence(
-        findings={name: Findings(observed=o, exposed=e) for name, (o, e) in map(seen.named, _BY_NAME)},
+        findings={name: Findings(observed=o, exposed=e) for name, (o, e) in seen.by_name.items()},
         reasons=_not_claimed(_claims(screen.account.header), seen.features),
         accounting=_accounting(screen, outs, owms),
         completed=frozenset(screen.account.completed),
@@ -138,7 +145,7 @@ class _Features(NamedTuple):
 
 
 class _Grounds:
-    """Observed count and exposure of each invariant, from the screen's counters."""
+    """Observed count and exposure of each invariant that the screen knows, from its counters."""
 
     def __init__(self, screen: Screen, outs: int) -> None:
         account, strands = screen.account, screen.strands.values()
@@ -158,7 +165,7 @@ class _Grounds:
         acts = account.calls + account.answers + account.outs + account.owms + account.snaps
         marks = account.watermarks > 0
         cuts = account.completed_snaps
-        self._by_name: Mapping[str, tuple[int, bool]] = {
+        self.by_name: Mapping[str, tuple[int, bool]] = {
             **dict.fromkeys(("V1", "V2", "V3"), (outs, outs > 0)),
             "V8": (outs + in_outputs, outs + in_outputs > 0),
             **dict.fromkeys(("V4", "V5", "V7"), (account.owms, marks)),
@@ -177,14 +184,6 @@ class _Grounds:
             "V23": (faults, True),
             "V24": (account.incidents, True),
         }
-
-    def of(self, name: str) -> tuple[int, bool]:
-        """The number of observations, and whether anything could have violated the invariant."""
-        return self._by_name[name]
-
-    def named(self, name: str) -> tuple[str, tuple[int, bool]]:
-        """The name, with the same."""
-        return name, self._by_name[name]
 
 
 def _accounting(screen: Screen, outs: int, owms: int) -> dict[str, int]:

@@ -18,10 +18,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
+from harness.history.invariants import INVARIANTS
 from harness.history.values import brief, shown, visible, without_credentials
 from harness.history.verdict import (
     EVENT_OF_FACT,
-    INVARIANTS,
     Anomaly,
     Explanation,
     Recovery,

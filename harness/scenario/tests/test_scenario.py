@@ -9,8 +9,7 @@ from pydantic import ValidationError
 
 from harness.faults.parts.values import duration_text
 from harness.faults.registry import FAULTS
-from harness.history.verdict import INVARIANTS, NOT_ON_A_HISTORY
-from harness.judge.checkers.registry import CHECKERS
+from harness.history.invariants import INVARIANTS, NOT_ON_A_HISTORY
 from harness.scenario.mistakes import validated
 from harness.scenario.model import At, CheckpointDone, Phase, Scenario
 from harness.tests.scenario_drafts import sound
@@ -498,10 +497,6 @@ def test_the_invariants_are_those_of_a_history() -> None:
     numbers = [name for name in (f"V{number}" for number in range(1, 25)) if name not in NOT_ON_A_HISTORY]
 
     assert list(INVARIANTS) == numbers
-
-
-def test_the_invariants_that_may_be_decisive_are_those_with_a_checker() -> None:
-    assert [checker.name for checker in CHECKERS] == list(INVARIANTS)
 
 
 def test_a_pitfall_that_level_sim_cannot_show_is_refused_trust8() -> None:

@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 
 from harness.explore.drawing import draw_scenario
-from harness.history.verdict import INVARIANTS
+from harness.history.invariants import INVARIANTS
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import load
 from harness.scenario.model import Scenario

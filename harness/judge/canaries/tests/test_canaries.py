@@ -10,9 +10,10 @@ from functools import partial
 
 import pytest
 
+from harness.history.invariants import INVARIANTS
 from harness.history.outside import OutsideEvent, OutsideHeader
 from harness.history.read import read_whole
-from harness.history.verdict import INVARIANTS, Judgement
+from harness.history.verdict import Judgement
 from harness.judge.canaries.canary import canaries, is_found, overlooked
 from harness.judge.checkers.judge import judge
 from harness.judge.checkers.outside.judge import judge_outside

@@ -11,11 +11,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.history.invariants import INVARIANTS
 from harness.history.outside import OUTSIDE, OutsideEvent, OutsideHeader
 from harness.history.read import HistoryReader, open_history
 from harness.history.strict_json import integers_of_any_length
 from harness.history.text import OnRead
-from harness.history.verdict import INVARIANTS, InvariantVerdict, Judgement, Outcome
+from harness.history.verdict import InvariantVerdict, Judgement, Outcome
 from harness.judge.checkers.invariant import Findings, Invariant, settle
 from harness.judge.checkers.judge import Malformed, judge_file, overall, uncollected
 from harness.judge.checkers.outside.delivery import (

@@ -36,6 +36,7 @@ from harness.judge.checkers.liveness import Liveness
 from harness.judge.checkers.registry import CHECKERS
 from harness.judge.checkers.screen.account import US_PER_MS
 from harness.judge.checkers.screen.totals import Distinct
+from harness.judge.checkers.screen_verdicts import SCREENED
 from harness.judge.checkers.shares.seen import SharedEvents, ShareSeen, by_number
 
 _ACROSS_SHARES: Final = frozenset({"V9", "V13", "V19"})
@@ -141,7 +142,9 @@ Whole = Callable[[Sequence[Invariant]], Judgement | Malformed]
 """Judges the whole history by these checkers, on one machine."""
 
 _NEVER_LOCAL: Final = frozenset({"V16", "V18", "V23", "V24"})
-"""Invariants that no share decides, or of which a share's suspicion says nothing (V18: with sink `atomic` it does)."""
+"""Invariants that no share decides, or of which a share's suspicion says nothing (V18: with sink `atomic` it does).
+Nor does a share decide an invariant that the screen does not know.
+"""
 
 
 class Shares(Protocol):
@@ -196,6 +199,7 @@ class _Fold:
         """By subtask, of those that had to be examined exactly."""
         self._checkers = checkers
         self._names = {checker.name for checker in checkers}
+        self._unknown = frozenset(self._names - SCREENED)
         self._atomic = around.header.sink == "atomic"
         attempts = [share.ended for share in seen if share.ended is not None]
         self.finished = bool(attempts) and all(attempts)
@@ -213,7 +217,7 @@ class _Fold:
 
     def _suspected(self, share: ShareSeen) -> Collection[str] | None:
         """None: the screen has decided all that a share can decide."""
-        never = _NEVER_LOCAL - {"V18"} if self._atomic else _NEVER_LOCAL
+        never = self._unknown | (_NEVER_LOCAL - {"V18"} if self._atomic else _NEVER_LOCAL)
         if share.grounds is None:
             return self._names - never
         return (share.suspected & self._names) - never or None
@@ -225,7 +229,7 @@ class _Fold:
 
     def undecided(self) -> frozenset[str]:
         """The invariants that only the whole history can decide."""
-        names = {name for found in self.found.values() for name in found.foreign}
+        names = set(self._unknown).union(*(found.foreign for found in self.found.values()))
         nonces = [self._nonces(share) for share in self.seen]
         irregular = any(share.grounds is None for share in self.seen)
         if not _all_different(nonces):

@@ -11,7 +11,6 @@ from typing import Any
 
 from msgspec import UNSET
 
-from harness.faults.parts.parts import SINK_FORMS
 from harness.history.event import Event, In, Res, Row, TableRead
 from harness.history.header import Header
 from harness.history.outside import OutsideEvent, OutsideHeader, TableRow
@@ -25,21 +24,6 @@ from harness.system.errors import HarnessError
 
 _WRONG = ("doubled", "disordered", "missing")
 """The counts that are 0 beside a pass."""
-
-
-def claims_order(scenario: Scenario) -> bool:
-    """Whether a subtask's rows must be in the order of their ids.
-
-    Not after a rescale, which gives a subtask what several had in flight; not with two inputs, whose records the
-    operator takes in another order; and not where a key keeps the first place of a row that is written again.
-    """
-    has_one_input = scenario.task is None or scenario.task.inputs == 1
-    return (
-        scenario.operator.mode == "ordered"
-        and has_one_input
-        and not scenario.rescales
-        and not SINK_FORMS[scenario.sink].has_output_key
-    )
 
 
 def accounting_of(

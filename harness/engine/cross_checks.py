@@ -24,7 +24,6 @@ from harness.scenario.workloads.lookups import (
     MarkOfTime,
     changing_keys,
     expected_results,
-    own_records,
     records_of_all,
 )
 from harness.scenario.workloads.shape import key_of, told_key
@@ -56,7 +55,7 @@ def _refuse_other_source(order: Order, events: Sequence[Event]) -> None:
         _refuse_other_records(order, events)
         return
     sources: dict[int, LookupSource] = {}
-    own = own_records(scenario)
+    own = scenario.own_records
     for event in events:
         if type(event) is not In and type(event) is not Wm:
             continue

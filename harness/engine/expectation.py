@@ -34,7 +34,6 @@ from harness.scenario.workloads.lookups import (
     Inputs,
     LookupSource,
     changing_keys,
-    own_records,
     records_of_all,
 )
 from harness.scenario.workloads.sessions import session_stamps
@@ -188,7 +187,7 @@ def given_by(order: Order) -> str | None:
 def _asked(order: Order) -> Iterator[Lookup]:
     """The records of all subtasks, as the function gets them."""
     scenario = order.scenario
-    own = own_records(scenario)
+    own = scenario.own_records
     if scenario.rescales:
         yield from (record for record, _ in records_of_all(scenario.workload, seed=order.seed))
         return

@@ -24,7 +24,6 @@ from harness.database.probe import OF_PROBE
 from harness.database.schema import prepare_database, run_database
 from harness.database.store_files import FolderFiles
 from harness.database.table_editor import SqlTableHand
-from harness.engine.accounting import claims_order
 from harness.engine.calm_process import calm_process
 from harness.engine.expectation import NO_VALUES, find_expected, given_by
 from harness.engine.findings import findings, outside_events, refuse_blind_faults, unseen_by_the_client
@@ -42,7 +41,7 @@ from harness.history.merge import read_leftovers
 from harness.history.notes import OnHost, Refused
 from harness.history.recorder import HARNESS_FILE, Recorder
 from harness.scenario.claims import header_of
-from harness.scenario.order import Order, planned_inside
+from harness.scenario.order import Order
 from harness.scenario.workloads.lookups import customer_rows
 from harness.scenario.workloads.shape import keys_of
 from harness.sut.calm_twin import Questions
@@ -136,7 +135,7 @@ def _plan(run: RunInWorld) -> None:
         sink=world.app.at(world.direct if variant.sink_past_proxy else world.links["sink"], database),
         shared=world.app.at(world.direct, database),
         folder=str(run.raw),
-        inside=planned_inside(run.acts),
+        inside=run.acts.planned_inside,
         replica=replica,
     )
 
@@ -200,7 +199,7 @@ def _read(run: RunInWorld) -> None:
             site.before_reading(SqlTableHand(kept))
     run.stored = read_stored(
         run.root(),
-        ordered=claims_order(scenario),
+        ordered=scenario.claims_order,
         may_fail=run.error is not None,
         own=None if scenario.effects is None else (run.plan.lookups.database, scenario.effects),
         audit=run.order.runner != "stateful",

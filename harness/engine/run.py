@@ -22,10 +22,9 @@ from harness.history.verdict import Judgement
 from harness.judge.checkers.judge import judge
 from harness.judge.pitfalls.finding import RunSeen, find_pitfalls
 from harness.scenario.model import Scenario
-from harness.scenario.order import Order, planned_crashes
+from harness.scenario.order import Order
 from harness.scenario.outcome import FaultRecord, WorldDescription
 from harness.scenario.plan import Expected, JudgedValues, RunPlan
-from harness.scenario.workloads.lookups import own_records
 from harness.sut.registry import SUTS
 from harness.sut.variant import HONEST, Variant
 from harness.system.clock import monotonic_us
@@ -121,7 +120,7 @@ class RunInWorld(Run):
 def plan_of(run: Run) -> RunPlan:
     """The plan of a run without addresses and folders."""
     order, acts = run.order, run.acts
-    own = own_records(acts)
+    own = acts.own_records
     return RunPlan(
         run_id=run.site.run_id,
         scenario={},
@@ -133,7 +132,7 @@ def plan_of(run: Run) -> RunPlan:
         folder="",
         path=list(order.import_path),
         table=run.rows,
-        crashes=planned_crashes(acts),
+        crashes=acts.planned_crashes,
         expected=run.expected,
         own=None if own is None else list(own),
         runner=order.runner,

@@ -12,9 +12,12 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, WithJsonSchema, model_validator
 
 from harness.faults.change_rows import ChangeRows
+from harness.faults.kill_worker import KillWorker
 from harness.faults.model.fault import Fault
 from harness.faults.parts.found_parts import SavedChoices, ShownViolation
+from harness.faults.parts.own_records import OwnRecord, read_records
 from harness.faults.parts.parts import (
+    SINK_FORMS,
     Expectations,
     LookupsFrom,
     Operator,
@@ -31,7 +34,9 @@ from harness.faults.parts.triggers import At, Between, CallMade, CheckpointDone,
 from harness.faults.parts.values import Name, Span
 from harness.faults.registry import AnyFault, FaultName
 from harness.history.invariants import INVARIANTS
+from harness.scenario.plan import Crash
 from harness.scenario.rules import Standing, breaches
+from harness.system.json_types import Json
 from harness.system.levels import OPERATOR_LEVELS, Level
 
 __all__ = [
@@ -203,3 +208,41 @@ class Scenario(Part):
     def has_two_servers(self) -> bool:
         """Whether its world has a replica, because of a fault or of its lookups."""
         return self.lookups_from == "replica" or any("replica" in fault.abilities for fault in self.faults)
+
+    @property
+    def own_records(self) -> tuple[OwnRecord, ...] | None:
+        """The records of the file that it names; None: they are drawn. Raises UsageError."""
+        return None if self.records is None else read_records(self.records)
+
+    @property
+    def claims_order(self) -> bool:
+        """Whether a subtask's rows must be in the order of their ids.
+
+        Not after a rescale, which gives a subtask what several had in flight; not with two inputs, whose records the
+        operator takes in another order; and not where a key keeps the first place of a row that is written again.
+        """
+        has_one_input = self.task is None or self.task.inputs == 1
+        replaces_rows = SINK_FORMS[self.sink].has_output_key
+        return self.operator.mode == "ordered" and has_one_input and not self.rescales and not replaces_rows
+
+    @property
+    def planned_crashes(self) -> list[Crash]:
+        """The kills that its faults ask for."""
+        crashes = []
+        for fault in self.faults:
+            if isinstance(fault, KillWorker):
+                at = fault.when
+                assert isinstance(at, Phase), "a worker is killed at a phase"
+                crashes.append(
+                    Crash(fault=fault.id, subtask=fault.subtask, phase=at.phase, hit=at.hit, how=fault.how)
+                )
+        return crashes
+
+    @property
+    def planned_inside(self) -> list[Json]:
+        """The inside and workload faults, and those that stop the attempt at a phase, as JSON for the plan."""
+        return [
+            fault.model_dump(mode="json", by_alias=True)
+            for fault in self.faults
+            if fault.by in {"inside", "workload"} or (fault.attempts_own and isinstance(fault.when, Phase))
+        ]

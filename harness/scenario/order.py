@@ -8,10 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
-from harness.scenario.plan import Crash, Runner
+from harness.scenario.plan import Runner
 from harness.system.choices import fresh_seed
 from harness.system.clock import utc_now
-from harness.system.json_types import Json
 
 if TYPE_CHECKING:  # the process of the calm twin needs no scenario, and starts sooner without
     from collections.abc import Mapping, Sequence
@@ -100,33 +99,6 @@ class Order:
     """Whether a pitfall makes the run fail (`--fail-on pitfall`)."""
     needs: frozenset[str] = frozenset()
     """The abilities of a world that it needs, besides those of its faults."""
-
-
-def planned_crashes(scenario: Scenario) -> list[Crash]:
-    """The kills that its faults ask for."""
-    from harness.faults.kill_worker import KillWorker  # noqa: PLC0415 - see above
-    from harness.scenario.model import Phase  # noqa: PLC0415
-
-    crashes: list[Crash] = []
-    for fault in scenario.faults:
-        if isinstance(fault, KillWorker):
-            at = fault.when
-            assert isinstance(at, Phase), "a worker is killed at a phase"
-            crashes.append(
-                Crash(fault=fault.id, subtask=fault.subtask, phase=at.phase, hit=at.hit, how=fault.how)
-            )
-    return crashes
-
-
-def planned_inside(scenario: Scenario) -> list[Json]:
-    """The inside and workload faults, and those that stop the attempt at a phase, as JSON for the plan."""
-    from harness.scenario.model import Phase  # noqa: PLC0415
-
-    return [
-        fault.model_dump(mode="json", by_alias=True)
-        for fault in scenario.faults
-        if fault.by in {"inside", "workload"} or (fault.attempts_own and isinstance(fault.when, Phase))
-    ]
 
 
 def new_run_id() -> str:

@@ -18,7 +18,6 @@ from harness.scenario.workloads.lookups import (
     LookupSource,
     changing_keys,
     customer_rows,
-    own_records,
     records_of_all,
 )
 from harness.scenario.workloads.shape import key_of, keys_of
@@ -93,7 +92,7 @@ class TableSeen:
         if scenario.rescales:
             yield from (lookup for lookup, _ in records_of_all(workload, seed=self.seed))
             return
-        own = own_records(scenario)
+        own = scenario.own_records
         for subtask in range(workload.subtasks):
             source = LookupSource(
                 workload=workload, seed=self.seed, subtask=subtask, faults=scenario.faults, own=own

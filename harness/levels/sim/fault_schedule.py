@@ -21,7 +21,7 @@ from harness.faults.simulated.acts import Act
 from harness.history.event import FaultEvent, In, Wm
 from harness.levels.sim.simulation import Simulation
 from harness.scenario.moments import Moments, shown_by
-from harness.scenario.workloads.lookups import LookupSource, nth_ids, own_records
+from harness.scenario.workloads.lookups import LookupSource, nth_ids
 from harness.sut.inside_faults import FaultyCalls, PlannedCalls
 from harness.system.json_types import Json
 
@@ -219,7 +219,7 @@ class WorkloadFaults:
         scenario, seed = run.scenario, run.plan.seed
         self._run = run
         self._workload = scenario.workload
-        self._own = own_records(scenario)
+        self._own = scenario.own_records
         self._of_calls = {
             fault.id: _OfCalls(fault=fault, left=fault.times)
             for fault in scenario.faults

@@ -19,7 +19,6 @@ from harness.database.simulated.link import SimulatedLink
 from harness.database.simulated.server import SimulatedServer
 from harness.database.simulated.tables import Customers, SimulatedTables
 from harness.database.simulated.tape import MemoryRecorder, Tape
-from harness.engine.accounting import claims_order
 from harness.engine.expectation import find_expected
 from harness.engine.findings import fault_record
 from harness.engine.level import Opening, Play, RunRecord, RunSite, refuse_at_level
@@ -115,7 +114,7 @@ class SimulatedLevel:
 def record_of(ran: Simulated) -> RunRecord:
     """The record of a simulated run. Raises HarnessError if its expected results are not those of its rows."""
     acted = [event for event in ran.events if type(event) is FaultEvent]
-    ran.counts = count_tables(ran.tables, ordered=claims_order(ran.order.scenario))
+    ran.counts = count_tables(ran.tables, ordered=ran.order.scenario.claims_order)
     ran.faults = [
         fault_record(
             fault,

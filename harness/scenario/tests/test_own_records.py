@@ -9,7 +9,7 @@ import pytest
 from harness.faults.parts.own_records import dealt, read_records
 from harness.scenario.file import ScenarioProblems, apply_settings, load
 from harness.scenario.settings import with_asked_files
-from harness.scenario.workloads.lookups import LookupSource, MarkOfTime, own_records
+from harness.scenario.workloads.lookups import LookupSource, MarkOfTime
 from harness.scenario.workloads.shape import OwnLookup, marks_below
 from harness.sut.positions import restored, saved
 from harness.system.errors import UsageError
@@ -104,7 +104,7 @@ def test_a_scenario_names_its_files_from_where_it_stands_and_has_as_many_records
 
     scenario = load(tmp_path / "mine.yaml")
 
-    own = own_records(scenario)
+    own = scenario.own_records
     assert own is not None
     assert scenario.records == str(tmp_path / "orders.jsonl")
     assert scenario.expects.records == 70

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import accumulate, islice
 from typing import Any, Literal
 
-from harness.faults.parts.own_records import OwnRecord, dealt, read_records
+from harness.faults.parts.own_records import OwnRecord, dealt
 from harness.history.values import END_OF_TIME
 from harness.scenario.model import Fault, Scenario, Task, Workload
 from harness.scenario.workloads.shape import (
@@ -46,7 +46,6 @@ __all__ = [
     "least_ts",
     "nth_ids",
     "offered_records",
-    "own_records",
     "records_of_all",
 ]
 
@@ -233,11 +232,6 @@ def least_ts(number: int, workload: Workload) -> int:
     return number * _EVENT_STEP_MS // workload.subtasks
 
 
-def own_records(scenario: Scenario) -> tuple[OwnRecord, ...] | None:
-    """The records of the file that the scenario names; None: they are drawn. Raises UsageError."""
-    return None if scenario.records is None else read_records(scenario.records)
-
-
 def offered_records(
     scenario: Scenario,
     *,
@@ -249,7 +243,7 @@ def offered_records(
 
     Of tables of the user's own the rows are not known, and each record counts of which nothing else is.
     """
-    workload, own = scenario.workload, own_records(scenario)
+    workload, own = scenario.workload, scenario.own_records
     has_own_tables = scenario.own_schema is not None
     if known is None and own is not None and has_own_tables:
         return len(own)

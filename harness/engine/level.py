@@ -21,7 +21,6 @@ from signal import Signals
 from typing import TYPE_CHECKING, Any, Protocol
 
 from harness.database.table_editor import TableEditor
-from harness.faults.model.fault import LEVELS
 from harness.faults.real.fault_site import Workers
 from harness.history.event import Event
 from harness.history.header import Header
@@ -33,6 +32,7 @@ from harness.scenario.order import AnyOrder, AnyScenario, Order
 from harness.scenario.outcome import FaultRecord, Pitfall, WorldDescription
 from harness.scenario.plan import JudgedValues, RunPlan
 from harness.system.errors import CannotHere, UsageError
+from harness.system.levels import OPERATOR_LEVELS
 
 
 def refuse_at_level(scenario: Scenario, level: str) -> None:
@@ -42,7 +42,7 @@ def refuse_at_level(scenario: Scenario, level: str) -> None:
         for fault in scenario.faults
         if level not in fault.levels
     ]
-    able = [level for level in LEVELS if all(level in fault.levels for fault in scenario.faults)]
+    able = [level for level in OPERATOR_LEVELS if all(level in fault.levels for fault in scenario.faults)]
     _refuse(scenario, sentences, fix=f"choose --level {' or '.join(able)}")
 
 

@@ -10,8 +10,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from harness.faults.model.fault import LEVELS, Ability, By, Fault
+from harness.faults.model.fault import Ability, By, Fault
 from harness.faults.registry import FAULTS
+from harness.system.levels import OPERATOR_LEVELS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "faults.md"
 
@@ -109,7 +110,7 @@ def where_of(kind: type[Fault]) -> str:
         return "; ".join([*places, "job scenarios"])
     if kind.by == "job":
         places.append("job scenarios")
-    levels = "every level" if kind.levels == LEVELS else f"level {' and '.join(kind.levels)}"
+    levels = "every level" if kind.levels == OPERATOR_LEVELS else f"level {' and '.join(kind.levels)}"
     return "; ".join([*places, levels])
 
 

@@ -36,7 +36,7 @@ from harness.faults.parts.values import Name, duration_text
 from harness.faults.real.fault_site import Messages, packets_on, toxics_on
 from harness.faults.simulated.acts import Act, OnLinks, SimulatedRun
 from harness.system.json_types import Json
-from harness.system.levels import Level
+from harness.system.levels import OPERATOR_LEVELS, Level
 
 if TYPE_CHECKING:
     from harness.database.simulated.link import LinkAct
@@ -63,7 +63,6 @@ _SINK_GIVES_UP_MS = 10_000
 """A fault that lasts shorter cannot keep the sink from committing for the 20 s after which the attempt fails, even if
 the last answer comes late (connect 3 s, statement 5 s)."""
 
-LEVELS: tuple[Level, ...] = get_args(Level)
 _OF_ALL = ("id", "do", "when")
 _CYCLES = ("repeat", "every")
 
@@ -79,7 +78,7 @@ class Fault(Part):
     """The evidence without which the run counts as vacuous, for the documentation."""
     by: ClassVar[By]
     triggers: ClassVar[tuple[TriggerName, ...]] = ("at", "between", "checkpoint", "call", "record")
-    levels: ClassVar[tuple[Level, ...]] = LEVELS
+    levels: ClassVar[tuple[Level, ...]] = OPERATOR_LEVELS
     abilities: ClassVar[tuple[Ability, ...]] = ()
     stalls: ClassVar[bool] = False
     """Whether it stops or slows the operator's own process, so that late timeouts are no violation."""

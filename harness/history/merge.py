@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from harness.history.event import AttemptEvent, Commit, Done, Event, Kill, Start
+from harness.history.event import AttemptEvent, Commit, Done, Event, FaultEvent, Kill, Start
 from harness.history.notes import AttemptNote, CommitBegun, Deciding, Dies, Line, Made, Note
 from harness.history.recorder import decode_lines
 
@@ -44,6 +44,11 @@ def read_leftovers(folder: Path) -> Leftovers:
 
 
 _time = attrgetter("t")
+
+
+def _place(event: Event) -> tuple[int, bool]:
+    """A fault begins before what has the same time: a kill that the harness noticed late has that of its fault."""
+    return event.t, not (isinstance(event, FaultEvent) and event.phase == "begin")
 
 
 def _read_file(path: Path, warnings: list[str]) -> list[Line]:
@@ -89,7 +94,7 @@ def merge(
     recorded = {(line.s, line.c) for line in leftovers.lines if isinstance(line, Commit)}
     origin = leftovers.lines[0].t if leftovers.lines else 0
     settled = _settled(leftovers.lines, committed, recorded, completed)
-    events = list(heapq.merge(settled, faults, key=_time))
+    events = list(heapq.merge(settled, faults, key=_place))
     last = events[-1].t if events else origin
     times = [*(event.t - origin for event in events), *[last - origin] * len(effects)]
     return [

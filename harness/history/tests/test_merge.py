@@ -178,6 +178,18 @@ def test_a_kill_keeps_its_time_where_the_attempt_did_not_announce_it_or_went_on_
     assert [(type(one), one.t) for one in merged(in_time)] == [(End, 0), (Kill, 20), (Start, 30)]
 
 
+def test_a_kill_that_was_noticed_late_stands_behind_the_begin_of_its_fault() -> None:
+    """Both have the time of the note by which the attempt announced its end."""
+    dies = Dies(t=20, s=1, a=1, fault="kill", phase="drain", hit=1, how="sigkill")
+    fault = FaultEvent(n=0, t=20, f="kill", phase="begin")
+
+    events = merged(
+        [line(End, 20), dies, line(Start, 30, a=2), line(Kill, 40, a=1, by="kill")], faults=[fault]
+    )
+
+    assert [type(one) for one in events] == [FaultEvent, End, Kill, Start]
+
+
 def test_faults_stand_at_their_time_and_effects_last_in_the_databases_order() -> None:
     fault = FaultEvent(n=0, t=20, f="cut", phase="begin")
     events = merged(

@@ -81,7 +81,9 @@ def refuse_other_lines(
 def refuse_other_exit(code: Exit, outcomes: Sequence[RunOutcome], counted: Sequence[CountedRun] = ()) -> None:
     """Raises HarnessError if the command's exit code hides a violation, or a run that did not go as expected."""
     good = all(map(_is_good, outcomes)) and all(map(_was_good, counted))
-    if (code is Exit.HOLD and not good) or (code is not Exit.VIOLATION and any(map(_is_violated, outcomes))):
+    if (code is Exit.HOLD and not good) or (
+        code not in {Exit.VIOLATION, Exit.INTERNAL} and any(map(_is_violated, outcomes))
+    ):
         _refuse([f"the exit code is {int(code)}, though not every run went as expected"])
 
 

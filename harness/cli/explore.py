@@ -199,6 +199,8 @@ class _Command:
             click.echo(f"floodmark: {trouble}", err=True)
         elif trouble is not None:
             raise trouble
+        if self._explored.broken:
+            return Exit.INTERNAL
         if self._explored.sightings:
             return Exit.VIOLATION
         if self._stop.is_set():

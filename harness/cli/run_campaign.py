@@ -323,11 +323,12 @@ def _say_what_is_left(finished: Finished, *, aside: bool) -> None:
     """What stays behind, and what is missing; `aside`: the first on standard error, too."""
     for line in finished.kept:
         click.echo(f"database {line}", err=aside)
-    for sentence in (*finished.not_here, *finished.refused):
+    for sentence in (*finished.not_here, *finished.refused, *finished.broken):
         click.echo(f"floodmark: {sentence}", err=True)
     missing = finished.asked - finished.ran
     if missing:
         here = "this world lacks an ability that they need" if finished.not_here else "the budget is over"
         here = "the function under test is refused" if finished.refused else here
+        here = "Floodmark itself broke, see above" if finished.broken else here
         why = "interrupted" if finished.interrupted else finished.error or here
         click.echo(f"floodmark: {missing} of {finished.asked} runs did not run: {why}", err=True)

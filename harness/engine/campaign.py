@@ -6,7 +6,7 @@ report does not show it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -31,7 +31,17 @@ from harness.scenario.outcome import (
     left_out_line,
 )
 from harness.system.clock import Deadline, monotonic_us
-from harness.system.errors import CannotHere, Exit, NothingRan, SutError, WorldError, worst_code
+from harness.system.errors import (
+    CannotHere,
+    Exit,
+    HarnessError,
+    NothingRan,
+    SutError,
+    WorldError,
+    as_internal,
+    ends_one_run,
+    worst_code,
+)
 from harness.system.pool import Executors
 
 KEPT_MAX: Final = 12
@@ -54,6 +64,8 @@ class Finished(Extent):
     """Why some could not run in this world, one sentence for each reason."""
     refused: tuple[str, ...] = ()
     """Why the function under test could not be judged, a sentence for each scenario."""
+    broken: tuple[str, ...] = ()
+    """What ended runs that broke Floodmark itself, one text for each; they have no verdict."""
     error: WorldError | None = None
     """The failure of the environment after which no more runs were made."""
     counted: tuple[CountedRun, ...] = ()
@@ -83,10 +95,12 @@ class Finished(Extent):
 
     @property
     def exit_code(self) -> Exit:
-        """The first that applies: violation, interruption, a refused function, unknown or vacuous, environment.
+        """The first that applies: internal error, violation, interruption, refusal, unknown or vacuous, environment.
 
         A planted defect that was convicted by an invariant meant for it holds; one that was not is a violation.
         """
+        if self.broken:
+            return Exit.INTERNAL
         code = worst_code(code for tally in self.tallies for code in tally.exit_codes)
         if not self.ran:
             code = Exit.UNDECIDED
@@ -139,6 +153,7 @@ def carry_out(
         not_here=tuple(dict.fromkeys(campaign.left_out[number].what for number in sorted(campaign.left_out))),
         left_out=tuple(campaign.scenarios_unmet()),
         refused=tuple(campaign.refusals()),
+        broken=tuple(campaign.breakages()),
         error=campaign.error,
         counted=tuple(campaign.counted_runs()),
         missing=tuple(campaign.missing()),
@@ -173,6 +188,7 @@ class _Campaign:
         self.unmet: dict[int, CannotHere] = {}
         """Of these, what was not named and needs what the job lacks."""
         self.refused: dict[int, SutError | CannotHere] = {}
+        self.broken: dict[int, str] = {}
         self.error: WorldError | None = None
 
     def go(self, stage: OpenLevels) -> None:
@@ -189,12 +205,15 @@ class _Campaign:
             self._counted = list(self._count())
             numbers = worth_keeping(self._counted)
             self.refused = {run.order: run.refusal for run in self._counted if run.refusal is not None}
+            self.broken = {run.order: run.broken for run in self._counted if run.broken}
         try:
             self._run_all(stage, numbers)
         except WorldError as error:
             if not self.outcomes:
                 raise
             self.error = error
+        if not self.outcomes and self.broken:
+            raise HarnessError(next(self.breakages()))
         if not self.outcomes and self.left_out:
             raise self.left_out[min(self.left_out)]
         if not self.outcomes and self.refused:
@@ -241,18 +260,29 @@ class _Campaign:
         told = self.left_out.get(number) or self.refused.get(number)
         if told is not None:
             return told.what
+        if number in self.broken:
+            return self.broken[number].partition("\n")[0]
         if self._stop.is_set():
             return "the campaign was interrupted"
         return "the budget was over" if self.error is None else self.error.what
 
     def refusals(self) -> Iterator[str]:
         """Why the function under test was refused: the first reason in each scenario, and in how many runs."""
-        of_scenarios: dict[str, list[SutError | CannotHere]] = {}
-        for number in sorted(self.refused):
-            of_scenarios.setdefault(self._orders[number].scenario.scenario, []).append(self.refused[number])
-        for name, errors in of_scenarios.items():
-            runs = f" ({len(errors)} runs)" if len(errors) > 1 else ""
-            yield f"in {name}{runs}: {errors[0]}"
+        for name, numbers in self._by_scenario(self.refused).items():
+            runs = f" ({len(numbers)} runs)" if len(numbers) > 1 else ""
+            yield f"in {name}{runs}: {self.refused[numbers[0]]}"
+
+    def breakages(self) -> Iterator[str]:
+        """What broke Floodmark itself: the first in each scenario, and in how many runs."""
+        for name, numbers in self._by_scenario(self.broken).items():
+            runs = f", the first of {len(numbers)} runs" if len(numbers) > 1 else ""
+            yield f"in {name} with seed {self._orders[numbers[0]].seed}{runs}: {self.broken[numbers[0]]}"
+
+    def _by_scenario(self, numbers: Iterable[int]) -> Mapping[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for number in sorted(numbers):
+            found.setdefault(self._orders[number].scenario.scenario, []).append(number)
+        return found
 
     def scenarios_unmet(self) -> list[LeftOut]:
         """What was left out, a scenario each."""
@@ -331,6 +361,10 @@ class _Campaign:
                 (of_job if sentence.need else self.left_out)[number] = sentence
             except SutError as error:
                 self.refused[number] = error
+            except Exception as error:
+                if not ends_one_run(error):
+                    raise
+                self.broken[number] = as_internal(error)
 
         if self._plan.lanes == 1 or not self._level.needs_world:
             for number in numbers:

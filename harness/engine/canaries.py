@@ -16,7 +16,7 @@ from harness.engine.level import RunRecord
 from harness.engine.perform import judged
 from harness.history.verdict import Outcome
 from harness.judge.canaries.canary import Canary, canaries, is_found
-from harness.system.errors import HarnessError
+from harness.system.errors import BlindHarness, HarnessError
 
 Carry = Callable[[Canary], RunRecord]
 """Takes a canary along the way of a level's runs, up to the judge."""
@@ -26,7 +26,7 @@ _NAMED_MAX: Final = 8
 
 
 def refuse_overlooked(carry: Carry, *, level: str) -> None:
-    """Raises HarnessError, with their names, if the harness does not say of each canary what it must."""
+    """Raises BlindHarness, with their names, if the harness does not say of each canary what it must."""
     missed = []
     shown = canaries("operator")
     for canary in shown:
@@ -51,14 +51,14 @@ def _overlooked_in(honest: RunRecord) -> Iterator[str]:
 
 
 def refuse_blindness(missed: list[str], *, level: str) -> None:
-    """Raises HarnessError if `missed`, the names of the canaries that were overlooked at `level`, is not empty."""
+    """Raises BlindHarness if `missed`, the names of the canaries that were overlooked at `level`, is not empty."""
     if missed:
         more = f" and {len(missed) - _NAMED_MAX} more" if len(missed) > _NAMED_MAX else ""
         message = (
             f"the harness is blind at level {level}: it overlooks the canaries {', '.join(missed[:_NAMED_MAX])}{more},"
             " so none of its verdicts counts"
         )
-        raise HarnessError(message, fix="please report it; no run was judged")
+        raise BlindHarness(message, fix="please report it; no run was judged")
 
 
 def _is_counted(canary: Canary, accounting: Mapping[str, int]) -> bool:

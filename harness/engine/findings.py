@@ -36,7 +36,7 @@ from harness.history.notes import (
 )
 from harness.scenario.model import Scenario
 from harness.scenario.outcome import FaultRecord, FaultTime
-from harness.system.errors import HarnessError
+from harness.system.errors import BlindHarness, HarnessError
 
 
 def findings(scenario: Scenario, lines: Sequence[Line]) -> list[FaultRecord]:
@@ -46,19 +46,19 @@ def findings(scenario: Scenario, lines: Sequence[Line]) -> list[FaultRecord]:
 
 
 def refuse_blind_faults(scenario: Scenario) -> None:
-    """Raises HarnessError if a fault has evidence in lines of what went wrong before it was armed."""
+    """Raises BlindHarness if a fault has evidence in lines of what went wrong before it was armed."""
     for fault in scenario.faults:
         for time in _finding(fault, _run_of([*_TROUBLE_BEFORE, *armed_lines(fault)])).times:
             refuse_invented(fault, time.evidence)
 
 
 def refuse_invented(fault: Fault, evidence: Mapping[str, object]) -> None:
-    """Raises HarnessError if there is evidence of a fault that has acted on nothing."""
+    """Raises BlindHarness if there is evidence of a fault that has acted on nothing."""
     if evidence:
         message = (
             f"fault {fault.id} ({fault.do}) has evidence of an effect before it has acted: {dict(evidence)}"
         )
-        raise HarnessError(message, fix="please report it; nothing that this fault shows counts")
+        raise BlindHarness(message, fix="please report it; nothing that this fault shows counts")
 
 
 _ARMED_US = 3_000_000

@@ -24,7 +24,7 @@ from harness.scenario.order import AnyOrder
 from harness.scenario.outcome import CountedRun, RunOutcome
 from harness.scenario.symptom import without_numbers, worth_showing
 from harness.system.clock import CALENDAR_CLOCK, Deadline, monotonic_us
-from harness.system.errors import Exit, SutError
+from harness.system.errors import Exit, SutError, as_internal, ends_one_run
 from harness.system.pool import Executors, open_processes
 
 _CHUNK: Final = 8
@@ -44,6 +44,8 @@ class Counted(CountedRun):
     """The time that it had, if the budget of the command ended it before its own end."""
     refusal: SutError | None = None
     """Why the run was not made: the function under test cannot be judged."""
+    broken: str = ""
+    """What broke Floodmark itself in this run, which has no verdict then."""
     lacks_evidence: bool = False
     """Whether a fault or a count is missing that the scenario asks for."""
 
@@ -203,26 +205,31 @@ def _is_over(budget: Deadline | None) -> bool:
 def _counted(order: AnyOrder, number: int, play: Play, budget: Deadline | None) -> Counted:
     """Performs one run without writing files, until the budget has passed."""
     limit_s, began_us = None if budget is None else budget.left_s, monotonic_us()
+    unjudged = Counted(
+        order=number,
+        scenario=order.scenario.scenario,
+        mutant=order.mutant,
+        level=order.level,
+        seed=order.seed,
+        sut=order.sut,
+        again=order.again,
+        verdict=Outcome.UNKNOWN,
+        as_expected=False,
+        events=0,
+        cause="",
+    )
     try:
         record = play(order, RunSite(run_id=f"counted-{number}", folder=Path(), limit_s=limit_s))
+        outcome = outcome_of(order, record)
     except SutError as error:
-        cause = f"refused: {without_numbers(error.what)}"
-        return Counted(
-            order=number,
-            scenario=order.scenario.scenario,
-            mutant=order.mutant,
-            level=order.level,
-            seed=order.seed,
-            sut=order.sut,
-            again=order.again,
-            verdict=Outcome.UNKNOWN,
-            as_expected=False,
-            events=0,
-            cause=cause,
-            refusal=error,
-        )
+        return replace(unjudged, cause=f"refused: {without_numbers(error.what)}", refusal=error)
+    except Exception as error:
+        if not ends_one_run(error):
+            raise
+        cause = f"internal error: {without_numbers(str(error))}"
+        return replace(unjudged, cause=cause, broken=as_internal(error))
     return replace(
-        counted_of(number, outcome_of(order, record)),
+        counted_of(number, outcome),
         events=len(record.events),
         cut_after_s=limit_s if _is_over(budget) and not record.whole else None,
         digest=digest_of(record.header, record.events) if isinstance(record, RunRecord) else "",
@@ -264,5 +271,5 @@ def worth_keeping(counted: Sequence[Counted]) -> list[int]:
 
     Runs that were not made have nothing to report.
     """
-    made = [run for run in counted if run.refusal is None]
+    made = [run for run in counted if run.refusal is None and not run.broken]
     return [made[index].order for index in worth_showing([(run.cause, run.as_expected) for run in made])]

@@ -29,7 +29,7 @@ from harness.scenario.model import Scenario
 from harness.scenario.yaml_text import ScenarioProblems
 from harness.system.choices import Draw
 from harness.system.clock import Deadline
-from harness.system.errors import FloodmarkError, SutError, UsageError, WorldError
+from harness.system.errors import FloodmarkError, HarnessError, SutError, UsageError, WorldError
 from harness.system.pool import Executors
 from harness.system.whole_file import disk_errors_told, write_whole
 
@@ -132,7 +132,7 @@ _MEMORY: Final = 0.9
 _EVERY_WHOLE: Final = 6
 """One candidate in so many is an unchanged scenario of the shelf, until each was tried: it costs as much as several."""
 _REFUSED_MAX: Final = 40
-"""Candidates refused by the system under test, with none that it ran, after which it is not tried any more."""
+"""Candidates refused by the system under test, or broken, with no other, after which it is not tried any more."""
 _MORE_THAN_SILENCE: Final = 200
 """Further runs for a violation, after a fault that left no evidence with this system alone."""
 _SEEDS: Final = 1 << 40
@@ -190,6 +190,8 @@ class Explored:
     """The entries that reached something new, in the order in which they were found."""
     sightings: list[FoundViolation] = field(default_factory=list)
     refused: Counter[str] = field(default_factory=Counter)
+    broken: list[str] = field(default_factory=list)
+    """What broke Floodmark itself, for each run that has no verdict for that."""
     whys: Counter[str] = field(default_factory=Counter)
     """Why runs ended `unknown`."""
     by_way: Counter[str] = field(default_factory=Counter)
@@ -258,6 +260,12 @@ def _take(
     explored.runs += 1
     explored.events += trial.events
     explored.by_way[candidate.way] += 1
+    if trial.broken:
+        explored.broken.append(trial.broken)
+        if len(explored.broken) == explored.runs == _REFUSED_MAX:
+            raise HarnessError(trial.broken)
+        using.on_run(explored)
+        return
     if trial.refused:
         explored.refused[_OF_A_RECORD.sub("a record", trial.refused)] += 1
         if explored.refused.total() == explored.runs == _REFUSED_MAX:

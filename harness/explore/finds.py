@@ -192,6 +192,7 @@ def as_text(end: ExplorationEnd) -> str:
     ]
     lines += [f"unknown  {count} x {why}" for why, count in explored.whys.most_common(3)]
     lines += [f"refused  {count} x {why}" for why, count in explored.refused.most_common(3)]
+    lines += [f"broken   {len(explored.broken)} runs: {explored.broken[0]}"] if explored.broken else []
     for group in groups:
         rest = (
             f"; {group.not_shrunk} more runs show {group.invariant} {group.kind}" if group.not_shrunk else ""
@@ -248,6 +249,7 @@ def as_json(end: ExplorationEnd) -> str:
         "corpus": None if end.corpus is None else str(end.corpus),
         "interrupted": end.interrupted,
         "refused": dict(explored.refused),
+        "broken": explored.broken,
         "violations": [
             {
                 "invariant": group.invariant,

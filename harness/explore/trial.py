@@ -26,7 +26,7 @@ from harness.scenario.order import REFERENCE, Order
 from harness.sut.defects import variant_of
 from harness.sut.registry import SUTS
 from harness.system.choices import Draw
-from harness.system.errors import CannotHere, HarnessError, SutError
+from harness.system.errors import CannotHere, HarnessError, SutError, as_internal
 
 Violation = tuple[str, str]
 """An invariant and the class of an anomaly, such as `("V8", "duplicate")`."""
@@ -103,6 +103,8 @@ class Trial:
     """Why it did not pass, if nothing is violated."""
     refused: str = ""
     """Why the subject could not be run in it."""
+    broken: str = ""
+    """What broke Floodmark itself in it."""
 
 
 def made(candidate: Candidate) -> Scenario:
@@ -147,13 +149,11 @@ def _try_one(subject: Subject, scenario: Scenario, seed: int) -> Trial:
         return _nothing(refused=error.what)
     except HarnessError as error:
         if subject.is_reference:
-            error.add_note(f"in the simulation of scenario {scenario.scenario} with seed {seed}")
-            raise
+            return _broken(error, scenario, seed)
         # A wrong system may contradict what is compared, and is not judged then.
         return _nothing(why=error.what)
-    except Exception as error:
-        error.add_note(f"in the simulation of scenario {scenario.scenario} with seed {seed}")
-        raise
+    except Exception as error:  # noqa: BLE001 - it ends this trial; the others count
+        return _broken(error, scenario, seed)
     kinds = {fault.id: fault.do for fault in scenario.faults}
     violations = _own_violations(subject, scenario, seed, record, judgement)
     outcome = judgement.outcome
@@ -170,9 +170,19 @@ def _try_one(subject: Subject, scenario: Scenario, seed: int) -> Trial:
     )
 
 
-def _nothing(*, refused: str = "", why: str = "") -> Trial:
+def _broken(error: Exception, scenario: Scenario, seed: int) -> Trial:
+    return _nothing(broken=f"in {scenario.scenario} with seed {seed}: {as_internal(error)}")
+
+
+def _nothing(*, refused: str = "", why: str = "", broken: str = "") -> Trial:
     return Trial(
-        features=frozenset(), outcome=Outcome.UNKNOWN, violations=(), events=0, refused=refused, why=why
+        features=frozenset(),
+        outcome=Outcome.UNKNOWN,
+        violations=(),
+        events=0,
+        refused=refused,
+        why=why,
+        broken=broken,
     )
 
 

@@ -14,12 +14,14 @@ Every error says what happened, where, and what to do; each has the exit code of
     +- WorldError          11   the machine: no engine, no server, a taken port, a full disk
     |  +- OutlivesSigkill  11   processes that cannot be killed
     +- HarnessError         3   a defect of Floodmark itself
+       +- BlindHarness      3   it overlooks a canary, so none of its verdicts counts
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import IntEnum
+from traceback import format_exception
 
 
 class Exit(IntEnum):
@@ -115,3 +117,22 @@ class OutlivesSigkill(WorldError):
 
 class HarnessError(FloodmarkError):
     """A defect of Floodmark itself; please report it."""
+
+
+class BlindHarness(HarnessError):
+    """The harness overlooks a canary, so none of its verdicts counts."""
+
+
+def ends_one_run(error: Exception) -> bool:
+    """Whether it is a defect of Floodmark itself that leaves the other runs as they are."""
+    return not isinstance(error, FloodmarkError) or (
+        isinstance(error, HarnessError) and not isinstance(error, BlindHarness)
+    )
+
+
+def as_internal(error: Exception) -> str:
+    """What to tell of an error that `ends_one_run`: what it says, and a traceback unless the harness raised it."""
+    if isinstance(error, HarnessError):
+        return str(error)
+    lines = "".join(format_exception(error)).rstrip()
+    return f"internal error ({type(error).__name__}: {error})\n{lines}\n  fix: please report it, with these lines"

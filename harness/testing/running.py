@@ -48,7 +48,7 @@ from harness.scenario.outcome import RunOutcome
 from harness.sut.registry import load_attribute, load_lookup, refuse_hidden
 from harness.sut.user_code import add_current_folder, import_path, name_of
 from harness.system.choices import fresh_seed
-from harness.system.errors import HarnessError, HistoryError, ScenarioError, SutError, UsageError
+from harness.system.errors import BlindHarness, HistoryError, ScenarioError, SutError, UsageError
 from harness.system.levels import Level
 from reports.pretty import print_outcomes, terminal
 from reports.write import write_report
@@ -83,7 +83,7 @@ def check(path: str | Path) -> Verdict:
     """Judge the history in the file `path`: .jsonl, .jsonl.gz, .jsonl.zst, .arrow or .parquet.
 
     Raises HistoryError with every breach of the format, UsageError if the file cannot be read, WorldError if its form
-    needs an extra that is not installed, HarnessError if the judge overlooks a canary.
+    needs an extra that is not installed, BlindHarness if the judge overlooks a canary.
     """
     refuse_blind_judge()
     file = Path(path)
@@ -124,11 +124,11 @@ def _lines(judgement: Judgement, file: Path) -> Iterator[str]:
 
 @cache
 def refuse_blind_judge() -> None:
-    """Call once in each process that judges. Raises HarnessError if its judge overlooks a canary."""
+    """Call once in each process that judges. Raises BlindHarness if its judge overlooks a canary."""
     seen_outside = overlooked(judge_outside, canaries("jobs"))
     if missed := (*overlooked(judge, (*canaries("operator"), *canaries("files"))), *seen_outside):
         message = f"the judge is blind: it overlooks the canaries {', '.join(missed)}, so none of its verdicts counts"
-        raise HarnessError(message, fix="please report it; no history was judged")
+        raise BlindHarness(message, fix="please report it; no history was judged")
 
 
 Source = str | Path | Scenario | Mapping[str, object]

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Container
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
 from harness.cli.main import main
 from harness.engine.canaries_in_world import refuse_blind_files
 from harness.engine.findings import refuse_blind_faults
+from harness.explore import trial
 from harness.judge.canaries.canary import canaries
+from harness.levels.sim import level as sim_level
 from harness.levels.sim.canaries import refuse_blind_simulation
 from harness.scenario.file import load_many
+from harness.scenario.order import Order
 from harness.system.errors import Exit, HarnessError
 from harness.testing.running import refuse_blind_judge
 from harness.tests.harness_defects import (
@@ -126,3 +133,47 @@ def test_a_judge_that_acquits_everything_checks_no_history_trust9(
     assert code == Exit.INTERNAL
     assert "V9 double-effect without tables" in capsys.readouterr().err
     refuse_blind_judge.cache_clear()
+
+
+def breaks_in(seeds: Container[int], patch: pytest.MonkeyPatch, module: ModuleType) -> None:
+    """Runs of `seeds` end in an error that nobody expects."""
+    honest = module.simulate_scenario
+
+    def simulate(order: Order, **parts: Any) -> Any:
+        if order.seed in seeds:
+            raise KeyError(f"planted in seed {order.seed}")
+        return honest(order, **parts)
+
+    patch.setattr(module, "simulate_scenario", simulate)
+
+
+@pytest.mark.parametrize("runs", ["3", "17"])
+def test_an_internal_error_of_one_run_leaves_the_other_runs_reported_trust19(
+    runs: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Three runs are kept whole, seventeen are counted in two processes."""
+    breaks_in({8}, monkeypatch, sim_level)
+
+    code = main([*RUN, "--runs", runs, "--jobs", "2", "--report", "page", "--format", "json"])
+    document, told = capsys.readouterr()
+
+    (tally,) = json.loads(document)["simulated"]
+    assert code == Exit.INTERNAL
+    assert tally["pass"] == int(runs) - 1
+    assert "floodmark: in calm with seed 8: internal error (KeyError" in told
+    assert "internal error" in Path("page/run.json").read_text()
+
+
+def test_an_internal_error_of_one_trial_leaves_an_exploration_its_result_trust19(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    breaks_in({9}, monkeypatch, trial)
+
+    code = main(["explore", "--seed", "7", "--runs", "12", "--jobs", "1", "--format", "json", "--quiet"])
+    document = json.loads(capsys.readouterr().out)
+
+    assert code == Exit.INTERNAL
+    assert document["runs"] == 12
+    assert sum(document["outcomes"].values()) == 11
+    (broken,) = document["broken"]
+    assert "with seed 9: internal error (KeyError" in broken

@@ -58,7 +58,7 @@ class OperatorSubtaskState:
         return bool(self.handles)
 
     @property
-    def handles(self) -> Mapping[str, Any]:
+    def handles(self) -> Mapping[str, object]:
         """The handles that are not None, by field name."""
         return {name: handle for name in self.__slots__ if (handle := getattr(self, name)) is not None}
 
@@ -190,7 +190,7 @@ class OperatorSnapshotFutures:
     _discarded: set[str] = field(default_factory=set, repr=False)
 
     @property
-    def channel_states(self) -> list[Future[Any]]:
+    def channel_states(self) -> list[Future[object]]:
         """The futures that must end before this part can be finished."""
         return [] if self.input_channel_state is None else [self.input_channel_state]
 
@@ -222,20 +222,15 @@ class OperatorSnapshotFutures:
                 if future is None or name in self._discarded:
                     continue
                 future.cancel()
-                handle = _written(future)
+                if isinstance(future, SnapshotFuture):
+                    handle = future.written
+                else:
+                    has_result = future.done() and not future.cancelled() and future.exception() is None
+                    handle = future.result() if has_result else None
                 if isinstance(handle, StateObject):
                     self._discarded.add(name)
                     with suppress(Exception):  # the other handles must be discarded too
                         handle.discard_state()
-
-
-def _written(future: SnapshotFuture[Any] | Future[Any]) -> Any:
-    """The handle that was written, or None."""
-    if isinstance(future, SnapshotFuture):
-        return future.written
-    if not future.done() or future.cancelled() or future.exception() is not None:
-        return None
-    return future.result()
 
 
 class AsyncCheckpointState(Enum):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from reference_impl.checkpoint_events import (
     CheckpointException,
@@ -33,6 +33,8 @@ from reference_impl.state.keyed_state_backend import KeyedStateBackend, KeyedSta
 from reference_impl.state.operator_state import OperatorStateBackend
 from reference_impl.state.serializer import PlainSerializer
 from reference_impl.state.snapshots import SnapshotFuture
+
+T = TypeVar("T")
 
 
 class FunctionInitializationContext(Protocol):
@@ -102,14 +104,16 @@ class StateSnapshotContext:
 class StateBackend(Protocol):
     """An `OperatorStateBackend` or a `KeyedStateBackend`."""
 
-    def snapshot(self, checkpoint_id: int, timestamp: int, options: CheckpointOptions) -> SnapshotFuture[Any]:
+    def snapshot(
+        self, checkpoint_id: int, timestamp: int, options: CheckpointOptions
+    ) -> SnapshotFuture[object]:
         """Take the synchronous part now; the returned future does the rest (C7)."""
 
 
 class InternalTimers(Protocol):
     """`InternalTimerServices`, as the state handler uses it."""
 
-    def snapshot(self) -> SnapshotFuture[Any]:
+    def snapshot(self) -> SnapshotFuture[object]:
         """The timers registered now (T15)."""
 
     def close(self) -> None:
@@ -234,7 +238,7 @@ class StreamOperatorStateHandler:
             self._timer_services.close()
         self._tell(_Disposable, lambda backend: backend.dispose())
 
-    def _tell(self, kind: type[object], call: Callable[[Any], None]) -> None:
+    def _tell(self, kind: type[T], call: Callable[[T], None]) -> None:
         for backend in (self._operator_state_backend, self._keyed_state_backend):
             if can(backend, kind):
                 call(backend)
@@ -307,7 +311,7 @@ class StreamTaskStateInitializer:
         return self._made(operator_id, timers, None, None)
 
     def keyed_context_of(
-        self, operator_id: str, *, timers: Timers, key_type: Any = Any
+        self, operator_id: str, *, timers: Timers, key_type: object = Any
     ) -> StreamOperatorStateContext:
         """The context of an operator after `key_by`, with keyed state and timers of this subtask's key groups."""
         restored = self._task_state_store.restored_state(operator_id)

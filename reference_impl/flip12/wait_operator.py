@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from threading import Condition, Thread
-from typing import Any, Unpack
+from typing import Unpack
 
 from msgspec.structs import replace
 
@@ -143,7 +143,7 @@ class EmitterWaitOperator:
         emit: Callable[[OperatorInput], None],
         fail: Callable[[BaseException], None],
         probe: Probe | None,
-        copy_value: Callable[[Any], Any] | None,
+        copy_value: Callable[[object], object] | None,
     ) -> None:
         self.closed = False
         self.executor = executor

@@ -34,7 +34,8 @@ from reference_impl.state.internal_timer_services import (
     watermark_emission,
 )
 from reference_impl.state.internal_timers import MIN_WATERMARK, InternalTimer, KeyContext
-from reference_impl.state.keyed_state_backend import KeyedStateBackend
+from reference_impl.state.key_groups import HashableKey
+from reference_impl.state.keyed_state_backend import KeyedStateBackend, KeyedStateStore
 from reference_impl.state.operator_state import BroadcastState, ReadOnlyBroadcastState
 from reference_impl.state.state_descriptor import MapStateDescriptor
 from reference_impl.task.stream_operator import Closing
@@ -129,7 +130,7 @@ class SeveralInputs:
 
 
 _USER_TIMERS = "user-timers"
-_NOTHING: Mapping[str, ReadOnlyBroadcastState[Any, Any]] = MappingProxyType({})
+_NOTHING: Mapping[str, ReadOnlyBroadcastState[object, object]] = MappingProxyType({})
 
 
 class KeyedFunctionRun:
@@ -148,7 +149,7 @@ class KeyedFunctionRun:
         timer_services: InternalTimerServices,
         emit: Callable[[OperatorInput], None],
         runtime_context: RuntimeContext,
-        broadcast: Mapping[str, ReadOnlyBroadcastState[Any, Any]] = _NOTHING,
+        broadcast: Mapping[str, ReadOnlyBroadcastState[object, object]] = _NOTHING,
     ) -> None:
         """`broadcast` holds what `get_broadcast_state` returns; it may be filled until `open`."""
         self._function = function
@@ -159,7 +160,7 @@ class KeyedFunctionRun:
         self._emit = emit
         self._runtime_context = runtime_context
         self._broadcast = broadcast
-        self._keyed_state_store: Any = None
+        self._keyed_state_store: KeyedStateStore | None = None
         self._context: ProcessContext | None = None
 
     def initialize_state(self, context: StateInitializationContext) -> None:
@@ -193,7 +194,7 @@ class KeyedFunctionRun:
             self._function.close()
 
     def process(
-        self, record: Record, key: Any, call: Callable[[Any, ProcessContext, Collector], None]
+        self, record: Record, key: HashableKey, call: Callable[[object, ProcessContext, Collector], None]
     ) -> None:
         """Pass the record's value to `call`, with `key` selected."""
         self._key_context.set_current_key(key)
@@ -220,7 +221,7 @@ class KeyedFunctionRun:
         context.timestamp, context.position, context.time_domain = timestamp, position, time_domain
         return context
 
-    def _collect(self, value: Any) -> None:
+    def _collect(self, value: object) -> None:
         context = self._context
         assert context is not None, "as above"
         self._emit(Record(value=value, timestamp=context.emitted_timestamp, position=context.position))
@@ -265,7 +266,7 @@ class KeyedProcessOperator(KeyedFunctionOperator):
         self,
         *,
         function: KeyedProcessFunction,
-        key_selector: Callable[[Any], Any],
+        key_selector: Callable[[Any], HashableKey],
         key_context: KeyContext,
         timer_services: InternalTimerServices,
         emit: Callable[[OperatorInput], None],
@@ -309,7 +310,7 @@ class KeyedCoProcessOperator(KeyedFunctionOperator):
         self,
         *,
         function: KeyedCoProcessFunction,
-        key_selectors: tuple[Callable[[Any], Any], Callable[[Any], Any]],
+        key_selectors: tuple[Callable[[Any], HashableKey], Callable[[Any], HashableKey]],
         key_context: KeyContext,
         timer_services: InternalTimerServices,
         emit: Callable[[OperatorInput], None],
@@ -378,7 +379,7 @@ class KeyedBroadcastProcessOperator(KeyedFunctionOperator):
         self,
         *,
         function: KeyedBroadcastProcessFunction,
-        key_selector: Callable[[Any], Any],
+        key_selector: Callable[[Any], HashableKey],
         broadcast_states: Sequence[MapStateDescriptor],
         key_context: KeyedStateBackend,
         timer_services: InternalTimerServices,
@@ -390,8 +391,8 @@ class KeyedBroadcastProcessOperator(KeyedFunctionOperator):
         self._key_of = key_selector
         self._descriptors = broadcast_states
         self._emit = emit
-        self._states: dict[str, BroadcastState[Any, Any]] = {}
-        self._views: dict[str, ReadOnlyBroadcastState[Any, Any]] = {}
+        self._states: dict[str, BroadcastState[object, object]] = {}
+        self._views: dict[str, ReadOnlyBroadcastState[object, object]] = {}
         self._keys = key_context.context
         self._context = BroadcastContext(states=self._states, backend=key_context)
         super().__init__(

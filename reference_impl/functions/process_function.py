@@ -13,9 +13,31 @@ from enum import Enum
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from reference_impl.state.internal_timers import InternalTimerService, KeyContext
-from reference_impl.state.keyed_state_backend import KeyedStateBackend
+from reference_impl.state.key_groups import HashableKey
+from reference_impl.state.keyed_state import (
+    AggregatingState,
+    ListState,
+    MapState,
+    ReducingState,
+    ValueState,
+)
+from reference_impl.state.keyed_state_backend import KeyedStateBackend, KeyedStateStore
 from reference_impl.state.operator_state import BroadcastState, ReadOnlyBroadcastState
-from reference_impl.state.state_descriptor import MapStateDescriptor, StateDescriptor
+from reference_impl.state.state_descriptor import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
+from reference_impl.state.ttl_states import (
+    TtlAggregatingState,
+    TtlListState,
+    TtlMapState,
+    TtlReducingState,
+    TtlValueState,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,31 +47,33 @@ class RuntimeContext:
     Answers to Flink's `RuntimeContext`. Invariant: a state obtained here is that of the current key at each use (S1).
     """
 
-    keyed_state_store: Any = None
+    keyed_state_store: KeyedStateStore | None = None
     """None on a stream without keys."""
     subtask_index: int = 0
     number_of_parallel_subtasks: int = 1
     max_number_of_parallel_subtasks: int = 128
 
-    def with_keyed_state(self, store: object) -> RuntimeContext:
+    def with_keyed_state(self, store: KeyedStateStore | None) -> RuntimeContext:
         return replace(self, keyed_state_store=store)
 
-    def get_state(self, descriptor: object) -> Any:
+    def get_state(self, descriptor: ValueStateDescriptor) -> ValueState | TtlValueState:
         return self._store().get_state(descriptor)
 
-    def get_list_state(self, descriptor: object) -> Any:
+    def get_list_state(self, descriptor: ListStateDescriptor) -> ListState | TtlListState:
         return self._store().get_list_state(descriptor)
 
-    def get_reducing_state(self, descriptor: object) -> Any:
+    def get_reducing_state(self, descriptor: ReducingStateDescriptor) -> ReducingState | TtlReducingState:
         return self._store().get_reducing_state(descriptor)
 
-    def get_aggregating_state(self, descriptor: object) -> Any:
+    def get_aggregating_state(
+        self, descriptor: AggregatingStateDescriptor
+    ) -> AggregatingState | TtlAggregatingState:
         return self._store().get_aggregating_state(descriptor)
 
-    def get_map_state(self, descriptor: object) -> Any:
+    def get_map_state(self, descriptor: MapStateDescriptor) -> MapState | TtlMapState:
         return self._store().get_map_state(descriptor)
 
-    def _store(self) -> Any:
+    def _store(self) -> KeyedStateStore:
         if self.keyed_state_store is None:
             raise ValueError(
                 "keyed state was requested on a stream without keys; give the operator a key selector and a backend"
@@ -125,7 +149,7 @@ class ProcessContext:
         *,
         key_context: KeyContext,
         timer_service: TimerService,
-        broadcast: Mapping[str, ReadOnlyBroadcastState[Any, Any]],
+        broadcast: Mapping[str, ReadOnlyBroadcastState[object, object]],
     ) -> None:
         self._key_context = key_context
         self._broadcast = broadcast
@@ -138,11 +162,11 @@ class ProcessContext:
         """The record's source position, copied to the results."""
 
     @property
-    def current_key(self) -> Any:
+    def current_key(self) -> HashableKey:
         """The key of the record or timer."""
         return self._key_context.current_key
 
-    def get_broadcast_state(self, descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
+    def get_broadcast_state(self, descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[object, object]:
         """A read-only view of a broadcast state (S24)."""
         return broadcast_state(self._broadcast, descriptor)
 
@@ -197,7 +221,9 @@ class OnTimer(Protocol):
 class BroadcastContext:
     """The context of a broadcast element, without key and timers. Mutable: set before each call, valid during it."""
 
-    def __init__(self, *, states: Mapping[str, BroadcastState[Any, Any]], backend: KeyedStateBackend) -> None:
+    def __init__(
+        self, *, states: Mapping[str, BroadcastState[object, object]], backend: KeyedStateBackend
+    ) -> None:
         self._states = states
         self._backend = backend
         self.timestamp: int | None = None
@@ -205,7 +231,7 @@ class BroadcastContext:
         self.position: int | None = None
         """The element's source position, copied to the results."""
 
-    def get_broadcast_state(self, descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
+    def get_broadcast_state(self, descriptor: MapStateDescriptor) -> BroadcastState[object, object]:
         """A broadcast state, for reading and writing."""
         return broadcast_state(self._states, descriptor)
 

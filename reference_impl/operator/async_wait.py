@@ -52,7 +52,7 @@ from reference_impl.state.operator_state import PartitionableListState
 from reference_impl.state.state_descriptor import ListStateDescriptor
 
 
-def to_state(element: OperatorInput) -> tuple[Any, ...]:
+def to_state(element: OperatorInput) -> tuple[object, ...]:
     """`element` as a tuple that begins with its kind."""
     match element:
         case Record():
@@ -115,7 +115,7 @@ class AsyncWaitOperator:
         probe: Probe | None,
         retry: RetryStrategy,
         quirks: Quirks,
-        copy_value: Callable[[Any], Any] | None,
+        copy_value: Callable[[object], object] | None,
         downstream: Callable[[], Availability] | None,
     ) -> None:
         self.thread = get_ident()

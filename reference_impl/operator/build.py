@@ -7,7 +7,7 @@ raise an error that names them here, not at the first record (A2, A3, A5).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, NotRequired, Protocol, TypedDict, Unpack
+from typing import Literal, NotRequired, Protocol, TypedDict, Unpack
 
 from reference_impl.elements import OperatorInput
 from reference_impl.mailbox.availability import Availability
@@ -37,7 +37,7 @@ class PlainParts(TypedDict):
     fail: Callable[[BaseException], None]
     probe: NotRequired[Probe | None]
     quirks: NotRequired[Quirks]
-    copy_value: NotRequired[Callable[[Any], Any] | None]
+    copy_value: NotRequired[Callable[[object], object] | None]
     """Copies a record's value; needed if the sender reuses its objects (A27, A29)."""
     downstream: NotRequired[Callable[[], Availability] | None]
     """Whether the next operator can take output; without it, output is never held back (A33)."""

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from functools import partial
-from typing import Any, Literal, Protocol
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from reference_impl.errors import CallbackFailed, CallTimedOut
 from reference_impl.mailbox.loops import VirtualLoop
@@ -71,6 +71,8 @@ def ask_for_substitute(function: AsyncFunction, value: object, handle: ResultHan
         raise CallbackFailed("timeout", value, raised) from raised
 
 
+V = TypeVar("V")
+R = TypeVar("R")
 OnTimeout = Literal["fail"] | Callable[[Any], list[Any]]
 """What a wrapped function does on a record's timeout: "fail", or complete with the results of this callable."""
 
@@ -83,7 +85,7 @@ def answer_timeout(on_timeout: OnTimeout, value: object, handle: ResultHandle) -
         handle.complete(on_timeout(value))
 
 
-def answer_with(call: asyncio.Future[list[Any]] | Future[list[Any]], handle: ResultHandle) -> None:
+def answer_with(call: asyncio.Future[list[R]] | Future[list[R]], handle: ResultHandle) -> None:
     """Report the outcome of `call`: its results, its error, its cancellation, or that its results are no list."""
     try:
         error = call.exception()
@@ -99,7 +101,7 @@ def answer_with(call: asyncio.Future[list[Any]] | Future[list[Any]], handle: Res
 
 
 def from_blocking(
-    fn: Callable[[Any], list[Any]],
+    fn: Callable[[V], list[R]],
     *,
     loop: asyncio.AbstractEventLoop,
     threads: int,
@@ -123,15 +125,15 @@ def from_blocking(
     return _LiftedBlocking(fn=fn, threads=threads, on_timeout=on_timeout)
 
 
-class _LiftedBlocking:
+class _LiftedBlocking(Generic[V, R]):
     """Submits each call to a thread pool. Mutable."""
 
-    def __init__(self, *, fn: Callable[[Any], list[Any]], threads: int, on_timeout: OnTimeout) -> None:
+    def __init__(self, *, fn: Callable[[V], list[R]], threads: int, on_timeout: OnTimeout) -> None:
         self._fn = fn
         self._on_timeout = on_timeout
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="lookup")
 
-    def invoke(self, value: Any, handle: ResultHandle) -> None:
+    def invoke(self, value: V, handle: ResultHandle) -> None:
         self._pool.submit(self._fn, value).add_done_callback(partial(answer_with, handle=handle))
 
     def timeout(self, value: object, handle: ResultHandle) -> None:
@@ -169,11 +171,11 @@ class _LiftedCoroutine:
         self._fn = fn
         self._loop = loop
         self._on_timeout = on_timeout
-        self._running: dict[asyncio.Task[list[Any]], None] = {}
-        self._latest: dict[object, asyncio.Task[list[Any]]] = {}
+        self._running: dict[asyncio.Task[list[object]], None] = {}
+        self._latest: dict[object, asyncio.Task[list[object]]] = {}
         """The task of each record's last attempt, which the record's timeout cancels."""
 
-    def invoke(self, value: Any, handle: ResultHandle) -> None:
+    def invoke(self, value: object, handle: ResultHandle) -> None:
         task = self._loop.create_task(self._fn(value))
         self._running[task] = None
         self._latest[handle.record_key] = task
@@ -190,7 +192,7 @@ class _LiftedCoroutine:
         for task in list(self._running):
             task.cancel()
 
-    def _ended(self, handle: ResultHandle, task: asyncio.Task[list[Any]]) -> None:
+    def _ended(self, handle: ResultHandle, task: asyncio.Task[list[object]]) -> None:
         """A done callback, since a coroutine that is cancelled before its first step runs no code of its own."""
         del self._running[task]
         if self._latest.get(handle.record_key) is task:

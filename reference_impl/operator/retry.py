@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import floor
 from threading import get_ident
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -25,6 +25,8 @@ from reference_impl.errors import CallbackFailed
 from reference_impl.mailbox.timers import Timeouts, Timer, Timers, cancel
 from reference_impl.operator.functions import AsyncFunction, begin_call
 from reference_impl.operator.result import Ending, Probe, Settlement, Supplier, checked_results
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -412,7 +414,7 @@ class Attempts(Struct, eq=False):
         if self.backoff is not None:
             cancel(self.backoff)
 
-    def _ask(self, callback: str, ask: Callable[[], Any]) -> Any:
+    def _ask(self, callback: str, ask: Callable[[], T]) -> T:
         """Call a method of the user's strategy; an exception that it raises fails the task at once (A87)."""
         try:
             return ask()

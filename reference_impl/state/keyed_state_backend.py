@@ -62,7 +62,7 @@ class KeyedStateBackend:
         operator: str,
         max_parallelism: int,
         key_group_range: KeyGroupRange | None = None,
-        key_type: Any = Any,
+        key_type: object = Any,
         now_ms: Callable[[], int] | None = None,
         create_with_ttl: CreateWithTtl = create_state_with_ttl,
         create_state_map: CreateStateMap = CopyOnWriteStateMap,
@@ -107,7 +107,7 @@ class KeyedStateBackend:
         """The number of entries over all states, keys and namespaces; counts them."""
         return sum(map(len, self._registry.tables.values()))
 
-    def get_partitioned_state(self, namespace: Any, descriptor: StateDescriptor) -> Any:
+    def get_partitioned_state(self, namespace: object, descriptor: StateDescriptor) -> Any:
         """The state that `descriptor` requests, set to `namespace`; None is the default namespace."""
         state = self.get_or_create_keyed_state(descriptor)
         state.set_current_namespace(namespace)
@@ -121,13 +121,13 @@ class KeyedStateBackend:
         """
         return self._registry.state(descriptor)
 
-    def get_keys(self, state: str, namespace: Any = None) -> Iterator[Any]:
+    def get_keys(self, state: str, namespace: object = None) -> Iterator[Any]:
         """The keys that have an entry in a state; entries may be added and removed during the iteration."""
         table = self._registry.tables.get(state)
         return iter(()) if table is None else table.keys(namespace)
 
     def apply_to_all_keys(
-        self, namespace: Any, descriptor: StateDescriptor, function: Callable[[Any, Any], None]
+        self, namespace: object, descriptor: StateDescriptor, function: Callable[[Any, Any], None]
     ) -> None:
         """Call `function` with each key and the state, with that key selected; it may change the state."""
         state = self.get_partitioned_state(namespace, descriptor)

@@ -360,11 +360,11 @@ class OperatorStateBackend:
         """Names of the broadcast states that were requested or restored."""
         return [name for name, mode in self._modes().items() if mode is Mode.BROADCAST]
 
-    def get_list_state(self, descriptor: ListStateDescriptor) -> PartitionableListState[Any]:
+    def get_list_state(self, descriptor: ListStateDescriptor) -> PartitionableListState[object]:
         """A list that is split among the subtasks when the parallelism changes (S20)."""
         return self._list_state(descriptor, Mode.SPLIT_DISTRIBUTE)
 
-    def get_union_list_state(self, descriptor: ListStateDescriptor) -> PartitionableListState[Any]:
+    def get_union_list_state(self, descriptor: ListStateDescriptor) -> PartitionableListState[object]:
         """A list whose elements every subtask gets at a restore; it must drop those of others (S25)."""
         return self._list_state(descriptor, Mode.UNION)
 
@@ -372,7 +372,7 @@ class OperatorStateBackend:
         """A map that is the same in all subtasks; pass the keyed side its `read_only()` view (S24)."""
         self._refuse_other_kind(descriptor, MapStateDescriptor)
 
-        def create(items: tuple[Item, ...]) -> BroadcastState[Any, Any]:
+        def create(items: tuple[Item, ...]) -> BroadcastState[object, object]:
             return BroadcastState(
                 operator=self._operator,
                 name=descriptor.name,
@@ -409,10 +409,10 @@ class OperatorStateBackend:
     def _modes(self) -> dict[str, Mode]:
         return {name: one.mode for name, one in {**self._restored, **self._states}.items()}
 
-    def _list_state(self, descriptor: ListStateDescriptor, mode: Mode) -> PartitionableListState[Any]:
+    def _list_state(self, descriptor: ListStateDescriptor, mode: Mode) -> PartitionableListState[object]:
         self._refuse_other_kind(descriptor, ListStateDescriptor)
 
-        def create(items: tuple[Item, ...]) -> PartitionableListState[Any]:
+        def create(items: tuple[Item, ...]) -> PartitionableListState[object]:
             return PartitionableListState(
                 operator=self._operator,
                 name=descriptor.name,

@@ -116,7 +116,7 @@ def _compatibility_of_records(new: Schema, old: Schema) -> Compatibility:
     return _migrated(_worst(compatibility(new=part, old=part_was) for part, part_was in stay))
 
 
-def _worst(found: Any) -> Compatibility:
+def _worst(found: Iterable[Compatibility]) -> Compatibility:
     """The worst of them; AS_IS if there are none."""
     order = list(Compatibility)
     return max(found, key=order.index, default=Compatibility.AS_IS)
@@ -333,20 +333,18 @@ class PlainSerializer:
 
     def __init__(self, schema: Schema = ANY) -> None:
         self.schema = schema
+        self.decode: Callable[[bytes], Any] = _decode
 
     def encode(self, value: object) -> bytes:
         """Raises TypeError for anything but plain values."""
         return _encode(_packed(value))
-
-    def decode(self, data: bytes) -> Any:
-        return _decode(data)
 
     def migrate(self, data: bytes, old: Schema) -> bytes:
         value, _ = unstamped(data, old)
         return value
 
 
-def _packed(value: Any) -> Any:
+def _packed(value: Any) -> object:
     """The value in types that msgpack has."""
     kind = type(value)
     if kind in _AS_THEY_ARE:
@@ -371,7 +369,7 @@ def _extended(code: int, items: Iterable[object]) -> msgpack.Ext:
     return msgpack.Ext(code, _encode(list(items)))
 
 
-def _unpacked(code: int, data: memoryview) -> Any:
+def _unpacked(code: int, data: memoryview) -> object:
     match code:
         case 1:
             return tuple(_decode(data))

@@ -8,7 +8,7 @@ that held nothing for this operator (C45).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 from reference_impl.checkpoint_events import (
@@ -308,13 +308,23 @@ class StreamTaskStateInitializer:
 
     def context_of(self, operator_id: str, *, timers: Timers) -> StreamOperatorStateContext:
         """The context of an operator without keyed state."""
-        return self._made(operator_id, timers, None, None)
+        restored = self._task_state_store.restored_state(operator_id)
+        backend = OperatorStateBackend(operator=operator_id)
+        backend.restore(restored.managed_operator_state if restored else None)
+        self._contexts[operator_id] = StreamOperatorStateContext(
+            operator_id=operator_id,
+            operator_state_backend=backend,
+            timers=timers,
+            restored_checkpoint_id=self._task_state_store.restored_checkpoint_id,
+            restored=restored,
+        )
+        return self._contexts[operator_id]
 
     def keyed_context_of(
         self, operator_id: str, *, timers: Timers, key_type: object = Any
     ) -> StreamOperatorStateContext:
         """The context of an operator after `key_by`, with keyed state and timers of this subtask's key groups."""
-        restored = self._task_state_store.restored_state(operator_id)
+        plain = self.context_of(operator_id, timers=timers)
         backend = KeyedStateBackend(
             operator=operator_id,
             max_parallelism=self._max_parallelism,
@@ -328,11 +338,12 @@ class StreamTaskStateInitializer:
             key_group_range=self._key_group_range,
             max_parallelism=self._max_parallelism,
         )
-        if restored is not None and restored.managed_keyed_state is not None:
-            backend.restore([restored.managed_keyed_state])
-        if restored is not None and restored.raw_keyed_state is not None:
-            services.restore([restored.raw_keyed_state])
-        return self._made(operator_id, timers, backend, services)
+        if plain.restored is not None and plain.restored.managed_keyed_state is not None:
+            backend.restore([plain.restored.managed_keyed_state])
+        if plain.restored is not None and plain.restored.raw_keyed_state is not None:
+            services.restore([plain.restored.raw_keyed_state])
+        self._contexts[operator_id] = replace(plain, keyed_state_backend=backend, timer_services=services)
+        return self._contexts[operator_id]
 
     def handler_of(self, operator_id: str) -> StreamOperatorStateHandler:
         """The handler of an operator whose context was requested before."""
@@ -341,25 +352,3 @@ class StreamTaskStateInitializer:
                 f"operator {operator_id!r} has no state yet; call context_of or keyed_context_of when you build it"
             )
         return self._contexts[operator_id].handler()
-
-    def _made(
-        self,
-        operator_id: str,
-        timers: Timers,
-        keyed: KeyedStateBackend | None,
-        services: InternalTimerServices | None,
-    ) -> StreamOperatorStateContext:
-        restored = self._task_state_store.restored_state(operator_id)
-        backend = OperatorStateBackend(operator=operator_id)
-        backend.restore(restored.managed_operator_state if restored else None)
-        context = StreamOperatorStateContext(
-            operator_id=operator_id,
-            operator_state_backend=backend,
-            keyed_state_backend=keyed,
-            timer_services=services,
-            timers=timers,
-            restored_checkpoint_id=self._task_state_store.restored_checkpoint_id,
-            restored=restored,
-        )
-        self._contexts[operator_id] = context
-        return context

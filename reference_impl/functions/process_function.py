@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from reference_impl.state.internal_timers import InternalTimerService, KeyContext
@@ -103,10 +104,24 @@ class TimerService:
     that was current at the registration (T10).
     """
 
-    __slots__ = ("_service",)
+    __slots__ = (
+        "_service",
+        "delete_event_time_timer",
+        "delete_processing_time_timer",
+        "register_event_time_timer",
+        "register_processing_time_timer",
+    )
 
     def __init__(self, service: InternalTimerService) -> None:
         self._service = service
+        self.register_event_time_timer = partial(service.register_event_time_timer, None)
+        """Fire when the watermark reaches a time (ms)."""
+        self.delete_event_time_timer = partial(service.delete_event_time_timer, None)
+        """Without effect if there is no such timer."""
+        self.register_processing_time_timer = partial(service.register_processing_time_timer, None)
+        """Fire when the clock reaches a time (ms)."""
+        self.delete_processing_time_timer = partial(service.delete_processing_time_timer, None)
+        """Without effect if there is no such timer."""
 
     @property
     def current_processing_time(self) -> int:
@@ -117,22 +132,6 @@ class TimerService:
     def current_watermark(self) -> int:
         """The current watermark; in `on_timer`, the one that made the timer fire (T12)."""
         return self._service.current_watermark
-
-    def register_event_time_timer(self, time: int) -> None:
-        """Fire when the watermark reaches `time` (ms)."""
-        self._service.register_event_time_timer(None, time)
-
-    def delete_event_time_timer(self, time: int) -> None:
-        """Without effect if there is no such timer."""
-        self._service.delete_event_time_timer(None, time)
-
-    def register_processing_time_timer(self, time: int) -> None:
-        """Fire when the clock reaches `time` (ms)."""
-        self._service.register_processing_time_timer(None, time)
-
-    def delete_processing_time_timer(self, time: int) -> None:
-        """Without effect if there is no such timer."""
-        self._service.delete_processing_time_timer(None, time)
 
 
 Collector = Callable[[Any], None]

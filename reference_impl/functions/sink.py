@@ -22,8 +22,6 @@ from reference_impl.checkpoint_events import HearsOfAborted, HearsOfComplete, ca
 from reference_impl.checkpoints.state_handler import (
     FunctionInitializationContext,
     FunctionSnapshotContext,
-    StateInitializationContext,
-    StateSnapshotContext,
 )
 from reference_impl.elements import OperatorInput, Record, Watermark
 from reference_impl.mailbox.timers import Timers
@@ -71,7 +69,7 @@ class FunctionState:
         self._function = function
         self._legacy: PartitionableListState[object] | None = None
 
-    def initialize(self, context: FunctionInitializationContext) -> None:
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
         """Called before `open` (C45). A function may have `initialize_state` without `snapshot_state`."""
         function = self._function
         if can(function, ListCheckpointed):
@@ -83,7 +81,7 @@ class FunctionState:
         elif can(function, InitializesState):
             function.initialize_state(context)
 
-    def snapshot(self, context: FunctionSnapshotContext) -> None:
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
         """Called in the synchronous part of a checkpoint."""
         function = self._function
         if can(function, ListCheckpointed):
@@ -125,7 +123,7 @@ class SinkFunction(Protocol):
         """Called for each record."""
 
 
-class StreamSink:
+class StreamSink(FunctionState):
     """Runs a sink function as the last operator of a chain. Mutable: the current watermark.
 
     Answers to Flink's `StreamSink` and `AbstractUdfStreamOperator`. Invariant: the function's state is initialized
@@ -133,13 +131,10 @@ class StreamSink:
     """
 
     def __init__(self, *, function: SinkFunction, timers: Timers) -> None:
-        self._function = function
-        self._state = FunctionState(function)
+        super().__init__(function)
+        self._invoke = function.invoke
         self._timers = timers
         self._watermark = MIN_WATERMARK
-
-    def initialize_state(self, context: StateInitializationContext) -> None:
-        self._state.initialize(context)
 
     def open(self) -> None:
         if can(self._function, Opening):
@@ -153,20 +148,11 @@ class StreamSink:
                     current_watermark=self._watermark,
                     timestamp=element.timestamp,
                 )
-                self._function.invoke(element.value, context)
+                self._invoke(element.value, context)
             case Watermark():
                 self._watermark = max(self._watermark, element.timestamp)
             case _:
                 pass
-
-    def snapshot_state(self, context: StateSnapshotContext) -> None:
-        self._state.snapshot(context)
-
-    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        self._state.notify_checkpoint_complete(checkpoint_id)
-
-    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        self._state.notify_checkpoint_aborted(checkpoint_id)
 
     def finish(self) -> None:
         """No record follows; a checkpoint may (C18)."""

@@ -29,20 +29,6 @@ class AsyncFunction(Protocol):
         handle.fail(CallTimedOut())
 
 
-class OpeningFunction(Protocol):
-    """An `AsyncFunction` with an `open` method."""
-
-    def open(self) -> None:
-        """Acquire resources; called once, before any record, restored ones included (A61)."""
-
-
-class ClosingFunction(Protocol):
-    """An `AsyncFunction` with a `close` method."""
-
-    def close(self) -> None:
-        """Release resources; called once, also after a failure (A69)."""
-
-
 def open_function(function: AsyncFunction) -> None:
     """Call `function.open` if it exists."""
     if (begin := getattr(function, "open", None)) is not None:

@@ -27,7 +27,7 @@ from reference_impl.state.state_descriptor import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from reference_impl.state.state_table import HeapState, StateTable
+from reference_impl.state.state_table import HeapState, MergeableState, StateTable
 
 MapCell = Cell[dict[Identity, bytes | None]]
 P = TypeVar("P")
@@ -111,7 +111,7 @@ class MapState(HeapState[MapStateDescriptor, MapCell]):
             self._entry.put_items(items)
 
     def _decoded(self, data: bytes | None) -> object:
-        return None if data is None else self._serializer.decode(data)
+        return None if data is None else self.serializer.decode(data)
 
     def _encoded_or_none(self, value: object) -> bytes | None:
         return None if value is None else self._encoded(value)
@@ -276,7 +276,7 @@ class ValueState(HeapState[ValueStateDescriptor, bytes]):
         data = self._entry.get()
         if data is None:
             data = self._default
-        return None if data is None else self._serializer.decode(data)
+        return None if data is None else self.serializer.decode(data)
 
     def update(self, value: object) -> None:
         """Replace the value; None clears (S3)."""
@@ -286,7 +286,7 @@ class ValueState(HeapState[ValueStateDescriptor, bytes]):
         self._entry.put(self._encoded(value))
 
 
-class ListState(HeapState[ListStateDescriptor, Cell[list[bytes]]]):
+class ListState(MergeableState[ListStateDescriptor, Cell[list[bytes]]]):
     """Elements per key, in the order in which they were added. Mutable.
 
     Answers to Flink's `ListState` and `HeapListState`. Invariant: there is an entry if and only if there is an
@@ -296,7 +296,7 @@ class ListState(HeapState[ListStateDescriptor, Cell[list[bytes]]]):
     def get(self) -> list[Any]:
         """Copies of the elements; an empty list if there are none."""
         cell = self._entry.get()
-        return [] if cell is None else list(map(self._serializer.decode, cell.items))
+        return [] if cell is None else list(map(self.serializer.decode, cell.items))
 
     def add(self, element: object) -> None:
         """Append an element, which cannot be None."""
@@ -309,10 +309,6 @@ class ListState(HeapState[ListStateDescriptor, Cell[list[bytes]]]):
     def update(self, elements: Iterable[object]) -> None:
         """Replace all elements."""
         self._entry.put_items(self._all_encoded(elements))
-
-    def merge_namespaces(self, target: object, sources: Iterable[object]) -> None:
-        """Append the elements of the sources to the target's, and remove the sources (S7)."""
-        self._entry.merge(target, sources, self._merged)
 
     def _merged(self, cells: list[Cell[list[bytes]]]) -> Cell[list[bytes]]:
         return Cell(self.table.map.version, [data for cell in cells for data in cell.items])
@@ -338,7 +334,7 @@ class ListState(HeapState[ListStateDescriptor, Cell[list[bytes]]]):
 M = TypeVar("M", ReducingStateDescriptor, AggregatingStateDescriptor)
 
 
-class MergingState(HeapState[M, bytes]):
+class MergingState(MergeableState[M, bytes]):
     """One accumulator per key, the common part of reducing and aggregating state. Mutable.
 
     Answers to Flink's `AbstractHeapMergingState`. Invariant: if a function of the user raises, the stored value is
@@ -348,18 +344,14 @@ class MergingState(HeapState[M, bytes]):
     def get_internal(self) -> Any:
         """The stored accumulator, or None."""
         data = self._entry.get()
-        return None if data is None else self._serializer.decode(data)
+        return None if data is None else self.serializer.decode(data)
 
     def update_internal(self, stored: object) -> None:
         """Replace the stored accumulator."""
         self._entry.put(self._encoded(stored))
 
-    def merge_namespaces(self, target: object, sources: Iterable[object]) -> None:
-        """Merge the sources into the target, and remove the sources (S7)."""
-        self._entry.merge(target, sources, self._merged)
-
     def _merged(self, stored: list[bytes]) -> bytes:
-        return self._encoded(reduce(self._merge, map(self._serializer.decode, stored)))
+        return self._encoded(reduce(self._merge, map(self.serializer.decode, stored)))
 
     def _merge(self, into: object, other: object) -> object:
         raise NotImplementedError
@@ -382,7 +374,7 @@ class ReducingState(MergingState[ReducingStateDescriptor]):
             self.clear()
             return
         data = self._entry.get()
-        self.update_internal(value if data is None else self._merge(self._serializer.decode(data), value))
+        self.update_internal(value if data is None else self._merge(self.serializer.decode(data), value))
 
     def _merge(self, into: object, other: object) -> object:
         return self.descriptor.reduce(into, other)
@@ -398,7 +390,7 @@ class AggregatingState(MergingState[AggregatingStateDescriptor]):
     def get(self) -> Any:
         """The result, or None if nothing was added."""
         data = self._entry.get()
-        return None if data is None else self.descriptor.aggregate.get_result(self._serializer.decode(data))
+        return None if data is None else self.descriptor.aggregate.get_result(self.serializer.decode(data))
 
     def add(self, value: object) -> None:
         """Add `value` to the accumulator; None clears, as in Flink."""

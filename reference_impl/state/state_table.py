@@ -249,7 +249,7 @@ class HeapState(Generic[D, E]):
     def __init__(self, descriptor: D, serializer: TypeSerializer, table: StateTable) -> None:
         self.descriptor = descriptor
         self.table = table
-        self._serializer = serializer
+        self.serializer = serializer
         self._entry: KeyedEntry[E] = KeyedEntry(table)
 
     @property
@@ -264,9 +264,20 @@ class HeapState(Generic[D, E]):
 
     def _encoded(self, value: object) -> bytes:
         try:
-            return self._serializer.encode(value)
+            return self.serializer.encode(value)
         except UNENCODABLE as error:
             raise self._entry.refusal(error) from None
+
+
+class MergeableState(HeapState[D, E]):
+    """A state whose namespaces can be merged. Mutable."""
+
+    def merge_namespaces(self, target: object, sources: Iterable[object]) -> None:
+        """Merge the sources into the target, a list in their order, and remove the sources (S7)."""
+        self._entry.merge(target, sources, self._merged)
+
+    def _merged(self, stored: list[E]) -> Stored:
+        raise NotImplementedError
 
 
 def _items(stored: Stored) -> StoredItems:

@@ -207,7 +207,7 @@ class TtlStateFactory:
             case ListStateDescriptor():
                 return TtlListState(descriptor, inner, ttl, accessed)
             case MapStateDescriptor():
-                return TtlMapState(descriptor, inner, ttl, accessed, serializer=serializer)
+                return TtlMapState(descriptor, inner, ttl, accessed)
             case ReducingStateDescriptor():
                 return TtlReducingState(descriptor, inner, ttl, accessed)
             case AggregatingStateDescriptor():

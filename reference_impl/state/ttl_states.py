@@ -126,9 +126,10 @@ class TtlKeyedState(Generic[D, S]):
 class TtlMergingState(TtlKeyedState[D, M]):
     """A state whose namespaces can be merged (S7). Mutable."""
 
-    def __init__(self, descriptor: D, inner: M, ttl: TtlDecorator, accessed: Callable[[], None]) -> None:
-        super().__init__(descriptor, inner, ttl, accessed)
-        self.merge_namespaces = inner.merge_namespaces
+    @property
+    def merge_namespaces(self) -> Callable[[object, Iterable[object]], None]:
+        """Merge the sources, given second, into the target, and remove them (S7)."""
+        return self._inner.merge_namespaces
 
 
 class TtlValueState(TtlKeyedState[ValueStateDescriptor, ValueState]):
@@ -200,8 +201,6 @@ class TtlListState(TtlMergingState[ListStateDescriptor, ListState]):
 class TtlMapState(TtlKeyedState[MapStateDescriptor, MapState]):
     """A `MapState` whose entries expire, each with its own timestamp. Mutable.
 
-    `serializer` reads and writes the timestamped values.
-
     Answers to Flink's `TtlMapState`. Invariant: each access that finds an expired entry, by its key or in a view,
     removes it; removing the last one removes the whole map (S14, FLINK-21413). A view keeps the key and namespace with
     which it was created.
@@ -210,18 +209,6 @@ class TtlMapState(TtlKeyedState[MapStateDescriptor, MapState]):
     since, as in a map without TTL (FLINK-10267); Flink refuses. `is_empty` and the length of a view count as no read.
     An expired entry that is still stored leaves the map empty (S14); in Flink `isEmpty` then says no.
     """
-
-    def __init__(
-        self,
-        descriptor: MapStateDescriptor,
-        inner: MapState,
-        ttl: TtlDecorator,
-        accessed: Callable[[], None],
-        *,
-        serializer: TypeSerializer,
-    ) -> None:
-        super().__init__(descriptor, inner, ttl, accessed)
-        self._serializer = serializer
 
     def get(self, key: object) -> Any:
         """A copy of the value; None if there is none, if it has expired, or if it is None."""
@@ -278,7 +265,7 @@ class TtlMapState(TtlKeyedState[MapStateDescriptor, MapState]):
         )
 
     def _view(self, project: Project[P]) -> TtlMapView[P]:
-        return TtlMapView(self._inner.entries_here(), self._ttl, self._serializer, project)
+        return TtlMapView(self._inner.entries_here(), self._ttl, self._inner.serializer, project)
 
 
 class TtlMapView(Generic[P]):

@@ -124,7 +124,8 @@ class TaskStateStore:
         restored: TaskStateSnapshot | None = None,
         restored_checkpoint_id: int | None = None,
     ) -> None:
-        self._responder = responder
+        self.acknowledge_checkpoint = responder.acknowledge_checkpoint
+        self.decline_checkpoint = responder.decline_checkpoint
         self._restored = restored
         self.restored_checkpoint_id = restored_checkpoint_id
         """The checkpoint from which the task starts, or None (C45)."""
@@ -143,14 +144,6 @@ class TaskStateStore:
     def restored_state(self, operator_id: str) -> OperatorSubtaskState | None:
         """The restored state of an operator, or None."""
         return None if self._restored is None else self._restored.operator_states.get(operator_id)
-
-    def report_task_state_snapshots(
-        self, metadata: CheckpointMetaData, metrics: CheckpointMetrics, snapshot: TaskStateSnapshot | None
-    ) -> None:
-        self._responder.acknowledge_checkpoint(metadata.checkpoint_id, metrics, snapshot)
-
-    def decline_checkpoint(self, checkpoint_id: int, cause: CheckpointException) -> None:
-        self._responder.decline_checkpoint(checkpoint_id, cause)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """Called for every checkpoint, even when the operators are no longer notified (C13)."""
@@ -288,7 +281,9 @@ class AsyncCheckpointRunnable:
         """Write everything and acknowledge; if anything fails, discard everything and decline (C9)."""
         try:
             if self._state is AsyncCheckpointState.RUNNING:
-                self._complete(self._finalize())
+                snapshot = self._finalize()
+                if self._moved(AsyncCheckpointState.RUNNING, AsyncCheckpointState.COMPLETED):
+                    self._report(snapshot)
         except Exception as error:  # noqa: BLE001 - the task survives the failure (C9)
             self._handle_execution_exception(error)
         finally:
@@ -320,14 +315,12 @@ class AsyncCheckpointRunnable:
             return FINISHED_ON_RESTORE
         return TaskStateSnapshot(operator_states=states, is_task_finished=self._is_task_finished)
 
-    def _complete(self, snapshot: TaskStateSnapshot) -> None:
-        if self._moved(AsyncCheckpointState.RUNNING, AsyncCheckpointState.COMPLETED):
-            self._report(snapshot)
-
     def _report(self, snapshot: TaskStateSnapshot) -> None:
         """An empty snapshot is reported as None; a job without the operator could not place it (FLINK-5985)."""
         acknowledged = snapshot if snapshot.has_state else None
-        self._task_state_store.report_task_state_snapshots(self.metadata, self._metrics, acknowledged)
+        self._task_state_store.acknowledge_checkpoint(
+            self.metadata.checkpoint_id, self._metrics, acknowledged
+        )
 
     def _handle_execution_exception(self, error: Exception) -> None:
         """Decline on the first failure; a failure after a cancellation is ignored (FLINK-12889)."""

@@ -8,6 +8,7 @@ watermark is emitted after its timers have fired (T12).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NotRequired, TypedDict, Unpack
 
 from reference_impl.checkpoints.state_handler import FunctionInitializationContext
@@ -271,35 +272,23 @@ class KeyedCoProcessOperator(KeyedFunctionOperator):
         self._calls = (function.process_element1, function.process_element2)
         self._key_selectors = key_selectors
         super().__init__(function, **parts)
+        self.process_element1 = partial(self._process_element, 0)
+        self.process_element2 = partial(self._process_element, 1)
         self._inputs = SeveralInputs(
             (self.process_element1, self.process_element2),
             pass_watermark=self._pass_watermark,
             emit=self._emit,
         )
+        self.process_watermark1 = partial(self._inputs.process_watermark, 0)
+        self.process_watermark2 = partial(self._inputs.process_watermark, 1)
+        self.process_watermark_status1 = partial(self._inputs.process_watermark_status, 0)
+        self.process_watermark_status2 = partial(self._inputs.process_watermark_status, 1)
 
     def process1(self, element: OperatorInput) -> None:
         self._inputs.process(0, element)
 
     def process2(self, element: OperatorInput) -> None:
         self._inputs.process(1, element)
-
-    def process_element1(self, record: Record) -> None:
-        self._process_element(0, record)
-
-    def process_element2(self, record: Record) -> None:
-        self._process_element(1, record)
-
-    def process_watermark1(self, watermark: Watermark) -> None:
-        self._inputs.process_watermark(0, watermark)
-
-    def process_watermark2(self, watermark: Watermark) -> None:
-        self._inputs.process_watermark(1, watermark)
-
-    def process_watermark_status1(self, status: WatermarkStatus) -> None:
-        self._inputs.process_watermark_status(0, status)
-
-    def process_watermark_status2(self, status: WatermarkStatus) -> None:
-        self._inputs.process_watermark_status(1, status)
 
     def _process_element(self, index: int, record: Record) -> None:
         self._call_with_key(record, self._key_selectors[index](record.value), self._calls[index])

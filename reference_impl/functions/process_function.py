@@ -15,34 +15,17 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from reference_impl.state.internal_timers import InternalTimerService, KeyContext
 from reference_impl.state.key_groups import HashableKey
-from reference_impl.state.keyed_state import (
-    AggregatingState,
-    ListState,
-    MapState,
-    ReducingState,
-    ValueState,
-)
-from reference_impl.state.keyed_state_backend import KeyedStateBackend, KeyedStateStore
+from reference_impl.state.keyed_state import KeyedState
+from reference_impl.state.keyed_state_backend import KeyedStateBackend, KeyedStateStore, RequestsStates
 from reference_impl.state.operator_state import BroadcastState, ReadOnlyBroadcastState
 from reference_impl.state.state_descriptor import (
-    AggregatingStateDescriptor,
-    ListStateDescriptor,
     MapStateDescriptor,
-    ReducingStateDescriptor,
     StateDescriptor,
-    ValueStateDescriptor,
-)
-from reference_impl.state.ttl_states import (
-    TtlAggregatingState,
-    TtlListState,
-    TtlMapState,
-    TtlReducingState,
-    TtlValueState,
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RuntimeContext:
+class RuntimeContext(RequestsStates):
     """Argument of a function's `open`: its place among the subtasks, and its access to keyed state.
 
     Answers to Flink's `RuntimeContext`. Invariant: a state obtained here is that of the current key at each use (S1).
@@ -57,29 +40,12 @@ class RuntimeContext:
     def with_keyed_state(self, store: KeyedStateStore | None) -> RuntimeContext:
         return replace(self, keyed_state_store=store)
 
-    def get_state(self, descriptor: ValueStateDescriptor) -> ValueState | TtlValueState:
-        return self._store().get_state(descriptor)
-
-    def get_list_state(self, descriptor: ListStateDescriptor) -> ListState | TtlListState:
-        return self._store().get_list_state(descriptor)
-
-    def get_reducing_state(self, descriptor: ReducingStateDescriptor) -> ReducingState | TtlReducingState:
-        return self._store().get_reducing_state(descriptor)
-
-    def get_aggregating_state(
-        self, descriptor: AggregatingStateDescriptor
-    ) -> AggregatingState | TtlAggregatingState:
-        return self._store().get_aggregating_state(descriptor)
-
-    def get_map_state(self, descriptor: MapStateDescriptor) -> MapState | TtlMapState:
-        return self._store().get_map_state(descriptor)
-
-    def _store(self) -> KeyedStateStore:
+    def state_of(self, descriptor: StateDescriptor, kind: type[StateDescriptor]) -> KeyedState:
         if self.keyed_state_store is None:
             raise ValueError(
                 "keyed state was requested on a stream without keys; give the operator a key selector and a backend"
             )
-        return self.keyed_state_store
+        return self.keyed_state_store.state_of(descriptor, kind)
 
 
 @runtime_checkable

@@ -63,14 +63,6 @@ OnTimeout = Literal["fail"] | Callable[[Any], list[Any]]
 """What a wrapped function does on a record's timeout: "fail", or complete with the results of this callable."""
 
 
-def answer_timeout(on_timeout: OnTimeout, value: object, handle: ResultHandle) -> None:
-    """Report to `handle` what `on_timeout` says."""
-    if on_timeout == "fail":
-        handle.fail(CallTimedOut())
-    else:
-        handle.complete(on_timeout(value))
-
-
 def answer_with(call: asyncio.Future[list[R]] | Future[list[R]], handle: ResultHandle) -> None:
     """Report the outcome of `call`: its results, its error, its cancellation, or that its results are no list."""
     try:
@@ -111,7 +103,20 @@ def from_blocking(
     return _LiftedBlocking(fn=fn, threads=threads, on_timeout=on_timeout)
 
 
-class _LiftedBlocking(Generic[V, R]):
+class AnswersTimeouts:
+    """Common part of wrapped functions: what they do on a record's timeout."""
+
+    _on_timeout: OnTimeout
+
+    def timeout(self, value: object, handle: ResultHandle) -> None:
+        """Report to `handle` what `on_timeout` says."""
+        if self._on_timeout == "fail":
+            handle.fail(CallTimedOut())
+        else:
+            handle.complete(self._on_timeout(value))
+
+
+class _LiftedBlocking(AnswersTimeouts, Generic[V, R]):
     """Submits each call to a thread pool. Mutable."""
 
     def __init__(self, *, fn: Callable[[V], list[R]], threads: int, on_timeout: OnTimeout) -> None:
@@ -121,9 +126,6 @@ class _LiftedBlocking(Generic[V, R]):
 
     def invoke(self, value: V, handle: ResultHandle) -> None:
         self._pool.submit(self._fn, value).add_done_callback(partial(answer_with, handle=handle))
-
-    def timeout(self, value: object, handle: ResultHandle) -> None:
-        answer_timeout(self._on_timeout, value, handle)
 
     def close(self) -> None:
         """Drop calls that have not begun; running ones end by themselves, and their outcome is ignored."""
@@ -150,7 +152,7 @@ def from_coroutine(
     return _LiftedCoroutine(fn=fn, loop=loop, on_timeout=on_timeout)
 
 
-class _LiftedCoroutine:
+class _LiftedCoroutine(AnswersTimeouts):
     """Starts a task for each call. Mutable; it keeps references, since the loop refers to its tasks only weakly."""
 
     def __init__(self, *, fn: Lookup, loop: asyncio.AbstractEventLoop, on_timeout: OnTimeout) -> None:
@@ -169,7 +171,7 @@ class _LiftedCoroutine:
 
     def timeout(self, value: object, handle: ResultHandle) -> None:
         """Report an outcome, then cancel the task."""
-        answer_timeout(self._on_timeout, value, handle)
+        super().timeout(value, handle)
         task = self._latest.get(handle.record_key)
         if task is not None:
             task.cancel()

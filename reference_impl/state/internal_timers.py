@@ -199,10 +199,6 @@ class InternalTimerService:
             self._arm()
         self._target = target
 
-    @property
-    def is_started(self) -> bool:
-        return self._target is not None
-
     def close(self) -> None:
         """Stop all timers, including those whose mail is waiting (T16)."""
         self._closed = True

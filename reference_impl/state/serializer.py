@@ -293,7 +293,13 @@ class TypedSerializer:
         return self._encode(self.decode(value))
 
 
-class ScalarSerializer:
+class _ReadAsItIs:
+    def migrate(self, data: bytes, old: Schema) -> bytes:
+        """Only removes the timestamp: no other type can become one of these."""
+        return unstamped(data, old)[0]
+
+
+class ScalarSerializer(_ReadAsItIs):
     """A type whose values all have exactly one class, so an encoded value need not be decoded to be checked."""
 
     def __init__(self, kind: type, schema: Schema) -> None:
@@ -308,11 +314,6 @@ class ScalarSerializer:
             raise TypeError(f"{value!r} is no {self.schema}")
         return self._encode(value)
 
-    def migrate(self, data: bytes, old: Schema) -> bytes:
-        """Only removes the timestamp: no other type can become one of these."""
-        value, _ = unstamped(data, old)
-        return value
-
 
 _TUPLE, _SET, _FROZENSET, _BIG_INT, _DICT = range(1, 6)
 """Extension codes for the types that msgpack does not have."""
@@ -321,7 +322,7 @@ _INT_MIN, _INT_MAX = -(2**63), 2**64 - 1
 """The range of msgpack's integers."""
 
 
-class PlainSerializer:
+class PlainSerializer(_ReadAsItIs):
     """Any plain value, with its exact type restored: for states that declare no type.
 
     Plain values are None, bool, int of any size, float, str, bytes, and list, tuple, dict, set, frozenset of them.
@@ -338,10 +339,6 @@ class PlainSerializer:
     def encode(self, value: object) -> bytes:
         """Raises TypeError for anything but plain values."""
         return _encode(_packed(value))
-
-    def migrate(self, data: bytes, old: Schema) -> bytes:
-        value, _ = unstamped(data, old)
-        return value
 
 
 def _packed(value: Any) -> object:

@@ -124,8 +124,7 @@ class TaskStateStore:
         restored: TaskStateSnapshot | None = None,
         restored_checkpoint_id: int | None = None,
     ) -> None:
-        self.acknowledge_checkpoint = responder.acknowledge_checkpoint
-        self.decline_checkpoint = responder.decline_checkpoint
+        self.responder = responder
         self._restored = restored
         self.restored_checkpoint_id = restored_checkpoint_id
         """The checkpoint from which the task starts, or None (C45)."""
@@ -318,7 +317,7 @@ class AsyncCheckpointRunnable:
     def _report(self, snapshot: TaskStateSnapshot) -> None:
         """An empty snapshot is reported as None; a job without the operator could not place it (FLINK-5985)."""
         acknowledged = snapshot if snapshot.has_state else None
-        self._task_state_store.acknowledge_checkpoint(
+        self._task_state_store.responder.acknowledge_checkpoint(
             self.metadata.checkpoint_id, self._metrics, acknowledged
         )
 
@@ -330,7 +329,9 @@ class AsyncCheckpointRunnable:
         self._discard()
         if self._is_running():  # otherwise the failure is a result of the task's own end (C9)
             try:
-                self._task_state_store.decline_checkpoint(self.metadata.checkpoint_id, self._decline(error))
+                self._task_state_store.responder.decline_checkpoint(
+                    self.metadata.checkpoint_id, self._decline(error)
+                )
             except Exception as unhandled:  # noqa: BLE001 - the checkpoint would stay pending unnoticed
                 self._fail(unhandled)
 

@@ -324,7 +324,7 @@ class SubtaskCheckpointCoordinator:
         self.aborted.forget_below(self.last_checkpoint_id)
         self._cancel_async_part(checkpoint_id)
         self._abort_channel_state(checkpoint_id, cause, cleanup=True)
-        self._task_state_store.decline_checkpoint(checkpoint_id, cause)
+        self._task_state_store.responder.decline_checkpoint(checkpoint_id, cause)
         self._disarm_alignment_timer_of(checkpoint_id)
         operator_chain.abort_checkpoint(checkpoint_id)
         try:

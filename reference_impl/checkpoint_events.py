@@ -166,7 +166,7 @@ def can(part: object, ability: type[T]) -> TypeGuard[T]:
 
 
 @cache
-def _has(kind: Any, ability: Any) -> bool:
+def _has(kind: type[object], ability: type[object]) -> bool:
     return all(hasattr(kind, name) for name in vars(ability) if not name.startswith("_"))
 
 

@@ -34,9 +34,9 @@ from harness.sut.variant import Variant
 from harness.system.errors import SutError
 from reference_impl.elements import Record
 from reference_impl.operator.functions import (
+    AnswersTimeouts,
     AsyncFunction,
     OnTimeout,
-    answer_timeout,
     close_function,
     from_coroutine,
     open_function,
@@ -342,14 +342,10 @@ class _SilentTimeouts:
         self._function.close()
 
 
-class _LateAnswers:
+class _LateAnswers(AnswersTimeouts):
     """A function whose timeout does not cancel the call: its late answer must be ignored by the operator (A45)."""
 
     def __init__(self, function: Any, *, on_timeout: OnTimeout) -> None:
         self.invoke = function.invoke
         self.close = function.close
         self._on_timeout = on_timeout
-
-    def timeout(self, value: Any, handle: Any) -> None:
-        """Completes the record; the call goes on."""
-        answer_timeout(self._on_timeout, value, handle)

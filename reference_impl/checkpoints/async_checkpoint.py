@@ -58,7 +58,7 @@ class OperatorSubtaskState:
         return bool(self.handles)
 
     @property
-    def handles(self) -> Mapping[str, Any]:
+    def handles(self) -> Mapping[str, object]:
         """The handles that are not None, by field name."""
         return {name: handle for name in self.__slots__ if (handle := getattr(self, name)) is not None}
 
@@ -124,7 +124,7 @@ class TaskStateStore:
         restored: TaskStateSnapshot | None = None,
         restored_checkpoint_id: int | None = None,
     ) -> None:
-        self._responder = responder
+        self.responder = responder
         self._restored = restored
         self.restored_checkpoint_id = restored_checkpoint_id
         """The checkpoint from which the task starts, or None (C45)."""
@@ -143,14 +143,6 @@ class TaskStateStore:
     def restored_state(self, operator_id: str) -> OperatorSubtaskState | None:
         """The restored state of an operator, or None."""
         return None if self._restored is None else self._restored.operator_states.get(operator_id)
-
-    def report_task_state_snapshots(
-        self, metadata: CheckpointMetaData, metrics: CheckpointMetrics, snapshot: TaskStateSnapshot | None
-    ) -> None:
-        self._responder.acknowledge_checkpoint(metadata.checkpoint_id, metrics, snapshot)
-
-    def decline_checkpoint(self, checkpoint_id: int, cause: CheckpointException) -> None:
-        self._responder.decline_checkpoint(checkpoint_id, cause)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """Called for every checkpoint, even when the operators are no longer notified (C13)."""
@@ -190,7 +182,7 @@ class OperatorSnapshotFutures:
     _discarded: set[str] = field(default_factory=set, repr=False)
 
     @property
-    def channel_states(self) -> list[Future[Any]]:
+    def channel_states(self) -> list[Future[object]]:
         """The futures that must end before this part can be finished."""
         return [] if self.input_channel_state is None else [self.input_channel_state]
 
@@ -222,20 +214,15 @@ class OperatorSnapshotFutures:
                 if future is None or name in self._discarded:
                     continue
                 future.cancel()
-                handle = _written(future)
+                if isinstance(future, SnapshotFuture):
+                    handle = future.written
+                else:
+                    has_result = future.done() and not future.cancelled() and future.exception() is None
+                    handle = future.result() if has_result else None
                 if isinstance(handle, StateObject):
                     self._discarded.add(name)
                     with suppress(Exception):  # the other handles must be discarded too
                         handle.discard_state()
-
-
-def _written(future: SnapshotFuture[Any] | Future[Any]) -> Any:
-    """The handle that was written, or None."""
-    if isinstance(future, SnapshotFuture):
-        return future.written
-    if not future.done() or future.cancelled() or future.exception() is not None:
-        return None
-    return future.result()
 
 
 class AsyncCheckpointState(Enum):
@@ -293,7 +280,9 @@ class AsyncCheckpointRunnable:
         """Write everything and acknowledge; if anything fails, discard everything and decline (C9)."""
         try:
             if self._state is AsyncCheckpointState.RUNNING:
-                self._complete(self._finalize())
+                snapshot = self._finalize()
+                if self._moved(AsyncCheckpointState.RUNNING, AsyncCheckpointState.COMPLETED):
+                    self._report(snapshot)
         except Exception as error:  # noqa: BLE001 - the task survives the failure (C9)
             self._handle_execution_exception(error)
         finally:
@@ -325,14 +314,12 @@ class AsyncCheckpointRunnable:
             return FINISHED_ON_RESTORE
         return TaskStateSnapshot(operator_states=states, is_task_finished=self._is_task_finished)
 
-    def _complete(self, snapshot: TaskStateSnapshot) -> None:
-        if self._moved(AsyncCheckpointState.RUNNING, AsyncCheckpointState.COMPLETED):
-            self._report(snapshot)
-
     def _report(self, snapshot: TaskStateSnapshot) -> None:
         """An empty snapshot is reported as None; a job without the operator could not place it (FLINK-5985)."""
         acknowledged = snapshot if snapshot.has_state else None
-        self._task_state_store.report_task_state_snapshots(self.metadata, self._metrics, acknowledged)
+        self._task_state_store.responder.acknowledge_checkpoint(
+            self.metadata.checkpoint_id, self._metrics, acknowledged
+        )
 
     def _handle_execution_exception(self, error: Exception) -> None:
         """Decline on the first failure; a failure after a cancellation is ignored (FLINK-12889)."""
@@ -342,7 +329,9 @@ class AsyncCheckpointRunnable:
         self._discard()
         if self._is_running():  # otherwise the failure is a result of the task's own end (C9)
             try:
-                self._task_state_store.decline_checkpoint(self.metadata.checkpoint_id, self._decline(error))
+                self._task_state_store.responder.decline_checkpoint(
+                    self.metadata.checkpoint_id, self._decline(error)
+                )
             except Exception as unhandled:  # noqa: BLE001 - the checkpoint would stay pending unnoticed
                 self._fail(unhandled)
 

@@ -317,9 +317,18 @@ class WaitingForFirstBarrier(BarrierHandlerState):
         mark_channel_blocked: bool,
     ) -> BarrierHandlerState:
         """Block the channel; on the last barrier take the snapshot."""
-        return _collect(
-            self._channels, controller, channel, barrier, mark_channel_blocked=mark_channel_blocked
-        )
+        if barrier.options.is_unaligned:
+            raise WrongState(
+                f"barrier {barrier.checkpoint_id} in {channel} is unaligned, but this handler only aligns; "
+                "use SingleCheckpointBarrierHandler.alternating"
+            )
+        if mark_channel_blocked:
+            self._channels.block_channel(channel)
+        collecting = CollectingBarriers(self._channels)
+        if not controller.all_barriers_received:
+            return collecting
+        controller.trigger_global_checkpoint(barrier)
+        return collecting.abort(barrier.checkpoint_id)
 
     def abort(self, checkpoint_id: int) -> BarrierHandlerState:
         return self
@@ -344,29 +353,41 @@ class CollectingBarriers(WaitingForFirstBarrier):
         return WaitingForFirstBarrier(self._channels)
 
 
-def _collect(
-    channels: ChannelState,
-    controller: BarrierHandlerController,
-    channel: InputChannelInfo,
-    barrier: CheckpointBarrier,
-    *,
-    mark_channel_blocked: bool,
-) -> BarrierHandlerState:
-    if barrier.options.is_unaligned:
-        raise WrongState(
-            f"barrier {barrier.checkpoint_id} in {channel} is unaligned, but this handler only aligns; "
-            "use SingleCheckpointBarrierHandler.alternating"
-        )
-    if mark_channel_blocked:
-        channels.block_channel(channel)
-    collecting = CollectingBarriers(channels)
-    if not controller.all_barriers_received:
-        return collecting
-    controller.trigger_global_checkpoint(barrier)
-    return collecting.abort(barrier.checkpoint_id)
+class _AlternatingState(BarrierHandlerState):
+    """A state of a handler whose barriers may overtake."""
+
+    def abort(self, checkpoint_id: int) -> BarrierHandlerState:
+        """Resume all channels and stop capturing, which a refused snapshot may have started (FLINK-20331)."""
+        self._channels.stop_capturing(checkpoint_id)
+        return self._begin_anew()
+
+    def _take_aligned(
+        self, controller: BarrierHandlerController, barrier: CheckpointBarrier
+    ) -> BarrierHandlerState:
+        """All barriers came in time: no data are in flight before them."""
+        controller.init_input_checkpoint(barrier)
+        controller.trigger_global_checkpoint(barrier)
+        return self._begin_anew()
+
+    def _cut(self, controller: BarrierHandlerController, barrier: CheckpointBarrier) -> BarrierHandlerState:
+        """Take the snapshot now, and capture what the missing barriers will overtake (C26, C27)."""
+        self._channels.prioritize_all_announcements()
+        unaligned = barrier.as_unaligned()
+        controller.init_input_checkpoint(unaligned)
+        self._channels.start_capturing(unaligned)
+        controller.trigger_global_checkpoint(unaligned)
+        self._channels.unblock_all_channels()
+        if controller.all_barriers_received:
+            return self.abort(barrier.checkpoint_id)
+        return AlternatingCollectingBarriersUnaligned(self._channels)
+
+    def _begin_anew(self) -> BarrierHandlerState:
+        self._channels.unblock_all_channels()
+        self._channels.forget_announcements()
+        return AlternatingWaitingForFirstBarrier(self._channels)
 
 
-class AlternatingWaitingForFirstBarrier(BarrierHandlerState):
+class AlternatingWaitingForFirstBarrier(_AlternatingState):
     """The state before the first barrier; some may be announced."""
 
     def announcement_received(
@@ -391,21 +412,14 @@ class AlternatingWaitingForFirstBarrier(BarrierHandlerState):
         """An unaligned barrier takes the snapshot; an aligned one blocks, and takes it if it is last or late."""
         self._channels.remove_seen_announcement(channel)
         if barrier.options.is_unaligned:
-            return _cut(self._channels, controller, barrier)
+            return self._cut(controller, barrier)
         if mark_channel_blocked:
             self._channels.block_channel(channel)
         if controller.all_barriers_received:
-            return _take_aligned(self._channels, controller, barrier)
+            return self._take_aligned(controller, barrier)
         if controller.is_timed_out(barrier):
-            return _cut(self._channels, controller, barrier)
+            return self._cut(controller, barrier)
         return AlternatingCollectingBarriers(self._channels)
-
-    def end_of_partition_received(
-        self, controller: BarrierHandlerController, channel: InputChannelInfo, barrier: CheckpointBarrier
-    ) -> BarrierHandlerState:
-        """The first barrier is still to come, from a channel that announced it."""
-        self._channels.channel_finished(channel)
-        return self
 
     def aligned_checkpoint_timeout(
         self, controller: BarrierHandlerController, barrier: CheckpointBarrier
@@ -413,11 +427,6 @@ class AlternatingWaitingForFirstBarrier(BarrierHandlerState):
         """Announced barriers overtake; the first that is read takes the snapshot."""
         self._channels.prioritize_all_announcements()
         return AlternatingWaitingForFirstBarrierUnaligned(self._channels)
-
-    def abort(self, checkpoint_id: int) -> BarrierHandlerState:
-        """Resume all channels and stop capturing, which a refused snapshot may have started (FLINK-20331)."""
-        self._channels.stop_capturing(checkpoint_id)
-        return _begin_anew(self._channels)
 
 
 class AlternatingCollectingBarriers(AlternatingWaitingForFirstBarrier):
@@ -429,7 +438,7 @@ class AlternatingCollectingBarriers(AlternatingWaitingForFirstBarrier):
         """The channel may have been the last one that was missing (C23); if not, a passed timeout acts here too."""
         self._channels.channel_finished(channel)
         if controller.all_barriers_received:
-            return _take_aligned(self._channels, controller, barrier)
+            return self._take_aligned(controller, barrier)
         if controller.is_timed_out(barrier):
             return self.aligned_checkpoint_timeout(controller, barrier)
         return self
@@ -438,10 +447,10 @@ class AlternatingCollectingBarriers(AlternatingWaitingForFirstBarrier):
         self, controller: BarrierHandlerController, barrier: CheckpointBarrier
     ) -> BarrierHandlerState:
         """Take the snapshot now."""
-        return _cut(self._channels, controller, barrier)
+        return self._cut(controller, barrier)
 
 
-class AlternatingWaitingForFirstBarrierUnaligned(BarrierHandlerState):
+class AlternatingWaitingForFirstBarrierUnaligned(_AlternatingState):
     """The timeout passed before any barrier was read; announced barriers overtake."""
 
     def announcement_received(
@@ -466,12 +475,7 @@ class AlternatingWaitingForFirstBarrierUnaligned(BarrierHandlerState):
         """The first barrier takes the snapshot; an aligned one has blocked its channel, which is then resumed."""
         if mark_channel_blocked and not barrier.options.is_unaligned:
             self._channels.block_channel(channel)
-        return _cut(self._channels, controller, barrier)
-
-    def abort(self, checkpoint_id: int) -> BarrierHandlerState:
-        """Resume all channels and stop capturing."""
-        self._channels.stop_capturing(checkpoint_id)
-        return _begin_anew(self._channels)
+        return self._cut(controller, barrier)
 
 
 class AlternatingCollectingBarriersUnaligned(AlternatingWaitingForFirstBarrierUnaligned):
@@ -488,50 +492,11 @@ class AlternatingCollectingBarriersUnaligned(AlternatingWaitingForFirstBarrierUn
         """One barrier less is missing; if it was aligned, its channel has blocked itself and is resumed."""
         if mark_channel_blocked and not barrier.options.is_unaligned:
             self._channels.resume_channel(channel)
-        return self._unless_complete(controller, barrier)
+        return self.abort(barrier.checkpoint_id) if controller.all_barriers_received else self
 
     def end_of_partition_received(
         self, controller: BarrierHandlerController, channel: InputChannelInfo, barrier: CheckpointBarrier
     ) -> BarrierHandlerState:
         """What the channel held was captured already."""
         self._channels.channel_finished(channel)
-        return self._unless_complete(controller, barrier)
-
-    def _unless_complete(
-        self, controller: BarrierHandlerController, barrier: CheckpointBarrier
-    ) -> BarrierHandlerState:
-        if not controller.all_barriers_received:
-            return self
-        self._channels.stop_capturing(barrier.checkpoint_id)
-        return _begin_anew(self._channels)
-
-
-def _take_aligned(
-    channels: ChannelState, controller: BarrierHandlerController, barrier: CheckpointBarrier
-) -> BarrierHandlerState:
-    """All barriers came in time: no data are in flight before them."""
-    controller.init_input_checkpoint(barrier)
-    controller.trigger_global_checkpoint(barrier)
-    return _begin_anew(channels)
-
-
-def _cut(
-    channels: ChannelState, controller: BarrierHandlerController, barrier: CheckpointBarrier
-) -> BarrierHandlerState:
-    """Take the snapshot now, and capture what the missing barriers will overtake (C26, C27)."""
-    channels.prioritize_all_announcements()
-    unaligned = barrier.as_unaligned()
-    controller.init_input_checkpoint(unaligned)
-    channels.start_capturing(unaligned)
-    controller.trigger_global_checkpoint(unaligned)
-    channels.unblock_all_channels()
-    if controller.all_barriers_received:
-        channels.stop_capturing(barrier.checkpoint_id)
-        return _begin_anew(channels)
-    return AlternatingCollectingBarriersUnaligned(channels)
-
-
-def _begin_anew(channels: ChannelState) -> BarrierHandlerState:
-    channels.unblock_all_channels()
-    channels.forget_announcements()
-    return AlternatingWaitingForFirstBarrier(channels)
+        return self.abort(barrier.checkpoint_id) if controller.all_barriers_received else self

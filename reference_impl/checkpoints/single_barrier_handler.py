@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from typing import NotRequired, TypedDict, Unpack
 
 from reference_impl.checkpoint_events import (
     CancelCheckpointMarker,
@@ -40,6 +41,21 @@ from reference_impl.mailbox.timers import Timer, Timers, cancel
 
 Transition = Callable[[BarrierHandlerState], BarrierHandlerState]
 """A function from one state to the next."""
+
+
+class HandlerParts(TypedDict):
+    """Arguments of a handler of aligned barriers."""
+
+    task: CheckpointableTask
+    inputs: Sequence[CheckpointableInput]
+    timers: Timers
+    enable_checkpoints_after_tasks_finish: NotRequired[bool]
+
+
+class AlternatingParts(HandlerParts):
+    """The same if barriers may overtake."""
+
+    checkpoints: InitInputCheckpoint
 
 
 class SingleCheckpointBarrierHandler(MeasuredAlignment):
@@ -83,42 +99,14 @@ class SingleCheckpointBarrierHandler(MeasuredAlignment):
         self._timer: Timer | None = None
 
     @classmethod
-    def aligned(
-        cls,
-        *,
-        task: CheckpointableTask,
-        inputs: Sequence[CheckpointableInput],
-        timers: Timers,
-        enable_checkpoints_after_tasks_finish: bool = True,
-    ) -> SingleCheckpointBarrierHandler:
+    def aligned(cls, **parts: Unpack[HandlerParts]) -> SingleCheckpointBarrierHandler:
         """For a job whose checkpoints are always aligned; an unaligned barrier is an error."""
-        return cls(
-            task=task,
-            inputs=inputs,
-            timers=timers,
-            enable_checkpoints_after_tasks_finish=enable_checkpoints_after_tasks_finish,
-            alternating=False,
-        )
+        return cls(**parts, alternating=False)
 
     @classmethod
-    def alternating(
-        cls,
-        *,
-        task: CheckpointableTask,
-        inputs: Sequence[CheckpointableInput],
-        timers: Timers,
-        checkpoints: InitInputCheckpoint,
-        enable_checkpoints_after_tasks_finish: bool = True,
-    ) -> SingleCheckpointBarrierHandler:
+    def alternating(cls, **parts: Unpack[AlternatingParts]) -> SingleCheckpointBarrierHandler:
         """For a job with unaligned checkpoints; `checkpoints` stores the in-flight data."""
-        return cls(
-            task=task,
-            inputs=inputs,
-            timers=timers,
-            checkpoints=checkpoints,
-            enable_checkpoints_after_tasks_finish=enable_checkpoints_after_tasks_finish,
-            alternating=True,
-        )
+        return cls(**parts, alternating=True)
 
     # ------------------------------------------------------------------------------------------ what channels bring
 

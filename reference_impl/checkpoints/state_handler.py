@@ -8,8 +8,8 @@ that held nothing for this operator (C45).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeVar
 
 from reference_impl.checkpoint_events import (
     CheckpointException,
@@ -33,6 +33,8 @@ from reference_impl.state.keyed_state_backend import KeyedStateBackend, KeyedSta
 from reference_impl.state.operator_state import OperatorStateBackend
 from reference_impl.state.serializer import PlainSerializer
 from reference_impl.state.snapshots import SnapshotFuture
+
+T = TypeVar("T")
 
 
 class FunctionInitializationContext(Protocol):
@@ -102,14 +104,16 @@ class StateSnapshotContext:
 class StateBackend(Protocol):
     """An `OperatorStateBackend` or a `KeyedStateBackend`."""
 
-    def snapshot(self, checkpoint_id: int, timestamp: int, options: CheckpointOptions) -> SnapshotFuture[Any]:
+    def snapshot(
+        self, checkpoint_id: int, timestamp: int, options: CheckpointOptions
+    ) -> SnapshotFuture[object]:
         """Take the synchronous part now; the returned future does the rest (C7)."""
 
 
 class InternalTimers(Protocol):
     """`InternalTimerServices`, as the state handler uses it."""
 
-    def snapshot(self) -> SnapshotFuture[Any]:
+    def snapshot(self) -> SnapshotFuture[object]:
         """The timers registered now (T15)."""
 
     def close(self) -> None:
@@ -234,7 +238,7 @@ class StreamOperatorStateHandler:
             self._timer_services.close()
         self._tell(_Disposable, lambda backend: backend.dispose())
 
-    def _tell(self, kind: type[object], call: Callable[[Any], None]) -> None:
+    def _tell(self, kind: type[T], call: Callable[[T], None]) -> None:
         for backend in (self._operator_state_backend, self._keyed_state_backend):
             if can(backend, kind):
                 call(backend)
@@ -304,13 +308,23 @@ class StreamTaskStateInitializer:
 
     def context_of(self, operator_id: str, *, timers: Timers) -> StreamOperatorStateContext:
         """The context of an operator without keyed state."""
-        return self._made(operator_id, timers, None, None)
+        restored = self._task_state_store.restored_state(operator_id)
+        backend = OperatorStateBackend(operator=operator_id)
+        backend.restore(restored.managed_operator_state if restored else None)
+        self._contexts[operator_id] = StreamOperatorStateContext(
+            operator_id=operator_id,
+            operator_state_backend=backend,
+            timers=timers,
+            restored_checkpoint_id=self._task_state_store.restored_checkpoint_id,
+            restored=restored,
+        )
+        return self._contexts[operator_id]
 
     def keyed_context_of(
-        self, operator_id: str, *, timers: Timers, key_type: Any = Any
+        self, operator_id: str, *, timers: Timers, key_type: object = Any
     ) -> StreamOperatorStateContext:
         """The context of an operator after `key_by`, with keyed state and timers of this subtask's key groups."""
-        restored = self._task_state_store.restored_state(operator_id)
+        plain = self.context_of(operator_id, timers=timers)
         backend = KeyedStateBackend(
             operator=operator_id,
             max_parallelism=self._max_parallelism,
@@ -324,11 +338,12 @@ class StreamTaskStateInitializer:
             key_group_range=self._key_group_range,
             max_parallelism=self._max_parallelism,
         )
-        if restored is not None and restored.managed_keyed_state is not None:
-            backend.restore([restored.managed_keyed_state])
-        if restored is not None and restored.raw_keyed_state is not None:
-            services.restore([restored.raw_keyed_state])
-        return self._made(operator_id, timers, backend, services)
+        if plain.restored is not None and plain.restored.managed_keyed_state is not None:
+            backend.restore([plain.restored.managed_keyed_state])
+        if plain.restored is not None and plain.restored.raw_keyed_state is not None:
+            services.restore([plain.restored.raw_keyed_state])
+        self._contexts[operator_id] = replace(plain, keyed_state_backend=backend, timer_services=services)
+        return self._contexts[operator_id]
 
     def handler_of(self, operator_id: str) -> StreamOperatorStateHandler:
         """The handler of an operator whose context was requested before."""
@@ -337,25 +352,3 @@ class StreamTaskStateInitializer:
                 f"operator {operator_id!r} has no state yet; call context_of or keyed_context_of when you build it"
             )
         return self._contexts[operator_id].handler()
-
-    def _made(
-        self,
-        operator_id: str,
-        timers: Timers,
-        keyed: KeyedStateBackend | None,
-        services: InternalTimerServices | None,
-    ) -> StreamOperatorStateContext:
-        restored = self._task_state_store.restored_state(operator_id)
-        backend = OperatorStateBackend(operator=operator_id)
-        backend.restore(restored.managed_operator_state if restored else None)
-        context = StreamOperatorStateContext(
-            operator_id=operator_id,
-            operator_state_backend=backend,
-            keyed_state_backend=keyed,
-            timer_services=services,
-            timers=timers,
-            restored_checkpoint_id=self._task_state_store.restored_checkpoint_id,
-            restored=restored,
-        )
-        self._contexts[operator_id] = context
-        return context

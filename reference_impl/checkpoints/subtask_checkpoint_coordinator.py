@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, MutableMapping, Sequence
 from concurrent.futures import Future, wait
 from threading import Lock
-from typing import Any, Protocol
+from typing import Protocol
 
 from reference_impl.checkpoint_events import (
     CancelCheckpointMarker,
@@ -263,7 +263,7 @@ class SubtaskCheckpointCoordinator:
             head = futures.setdefault(chain.operator_ids[0], OperatorSnapshotFutures())
             head.input_channel_state = in_flight.input_channel_state
 
-    def _run_behind(self, part: AsyncCheckpointRunnable, in_flight: Sequence[Future[Any]]) -> None:
+    def _run_behind(self, part: AsyncCheckpointRunnable, in_flight: Sequence[Future[object]]) -> None:
         """Hand `part` to the executor once the in-flight data have been written."""
         for future in in_flight:
             if not future.done():
@@ -324,7 +324,7 @@ class SubtaskCheckpointCoordinator:
         self.aborted.forget_below(self.last_checkpoint_id)
         self._cancel_async_part(checkpoint_id)
         self._abort_channel_state(checkpoint_id, cause, cleanup=True)
-        self._task_state_store.decline_checkpoint(checkpoint_id, cause)
+        self._task_state_store.responder.decline_checkpoint(checkpoint_id, cause)
         self._disarm_alignment_timer_of(checkpoint_id)
         operator_chain.abort_checkpoint(checkpoint_id)
         try:

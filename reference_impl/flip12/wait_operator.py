@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from threading import Condition, Thread
-from typing import Any, Unpack
+from typing import Unpack
 
 from msgspec.structs import replace
 
@@ -36,7 +37,7 @@ from reference_impl.operator.functions import (
     open_function,
 )
 from reference_impl.operator.queues import checked_capacity
-from reference_impl.operator.result import Probe, ResultHandle
+from reference_impl.operator.result import Probe
 from reference_impl.operator.retry import NO_RETRY, STRICT
 
 STOP_LIMIT_S = 5.0
@@ -143,13 +144,15 @@ class EmitterWaitOperator:
         emit: Callable[[OperatorInput], None],
         fail: Callable[[BaseException], None],
         probe: Probe | None,
-        copy_value: Callable[[Any], Any] | None,
+        copy_value: Callable[[object], object] | None,
     ) -> None:
         self.closed = False
         self.executor = executor
         self.fail = fail
         self.probe = probe
         self._function = function
+        self.time_out = partial(ask_for_substitute, function)
+        """Let the function's `timeout` give an outcome."""
         self._buffer = buffer
         self._timeout_ms = timeout_ms
         self._timers = timers
@@ -249,10 +252,6 @@ class EmitterWaitOperator:
             entry.timer = self._timers.register(self._timeout_ms, entry.time_out)
         begin_call(self._function, record.value, entry)
 
-    def time_out(self, value: object, handle: ResultHandle) -> None:
-        """Let the function's `timeout` give an outcome."""
-        ask_for_substitute(self._function, value, handle)
-
     def entry_completed(self, entry: BufferEntry) -> None:
         """Note that an entry has its results, and emit."""
         with self._lock:
@@ -275,9 +274,13 @@ def build_operator(*, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> Emit
     cannot work, or that this design did not have, raise an error that names them here (A2, A3, A5).
     """
     _refuse_what_came_later(parts)
+    kinds: dict[str, type[OrderedBuffer | UnorderedBuffer]]
+    kinds = {"ordered": OrderedBuffer, "unordered": UnorderedBuffer}
+    if mode not in kinds:
+        raise ValueError(f"no output mode {mode!r}; there are 'ordered' and 'unordered'")
     return EmitterWaitOperator(
         function=parts["function"],
-        buffer=_buffer_for(mode, checked_capacity(capacity)),
+        buffer=kinds[mode](checked_capacity(capacity)),
         timeout_ms=checked_timeout_ms(parts["timeout_ms"]),
         executor=parts["executor"],
         timers=parts["timers"],
@@ -299,13 +302,3 @@ def _refuse_what_came_later(parts: Parts) -> None:
             raise ValueError(
                 f"{name} is given, but the first design does not have it; leave it out, or use the reference operator"
             )
-
-
-def _buffer_for(mode: Mode, capacity: int) -> Buffer:
-    match mode:
-        case "ordered":
-            return OrderedBuffer(capacity)
-        case "unordered":
-            return UnorderedBuffer(capacity)
-        case _:  # reached when the name comes from a file or a command line
-            raise ValueError(f"no output mode {mode!r}; there are 'ordered' and 'unordered'")

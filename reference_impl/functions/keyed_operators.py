@@ -7,11 +7,11 @@ watermark is emitted after its timers have fired (T12).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NotRequired, TypedDict, Unpack
 
-from reference_impl.checkpoints.state_handler import StateInitializationContext, StateSnapshotContext
+from reference_impl.checkpoints.state_handler import FunctionInitializationContext
 from reference_impl.elements import OperatorInput, Record, Watermark, WatermarkStatus
 from reference_impl.functions.process_function import (
     BroadcastContext,
@@ -34,7 +34,8 @@ from reference_impl.state.internal_timer_services import (
     watermark_emission,
 )
 from reference_impl.state.internal_timers import MIN_WATERMARK, InternalTimer, KeyContext
-from reference_impl.state.keyed_state_backend import KeyedStateBackend
+from reference_impl.state.key_groups import HashableKey
+from reference_impl.state.keyed_state_backend import KeyedStateBackend, KeyedStateStore
 from reference_impl.state.operator_state import BroadcastState, ReadOnlyBroadcastState
 from reference_impl.state.state_descriptor import MapStateDescriptor
 from reference_impl.task.stream_operator import Closing
@@ -129,10 +130,22 @@ class SeveralInputs:
 
 
 _USER_TIMERS = "user-timers"
-_NOTHING: Mapping[str, ReadOnlyBroadcastState[Any, Any]] = MappingProxyType({})
 
 
-class KeyedFunctionRun:
+class _UnkeyedParts(TypedDict):
+    timer_services: InternalTimerServices
+    emit: Callable[[OperatorInput], None]
+    executor: NotRequired[MailboxExecutor | None]
+    runtime_context: NotRequired[RuntimeContext | None]
+
+
+class KeyedOperatorParts(_UnkeyedParts):
+    """Arguments of every keyed operator."""
+
+    key_context: KeyContext
+
+
+class KeyedFunctionOperator(FunctionState):
     """What all keyed operators share: calls of the function, its timers, its state and its output. Mutable.
 
     Answers to the parts of Flink's `AbstractUdfStreamOperator` and `KeyedProcessOperator` that do not depend on the
@@ -140,51 +153,34 @@ class KeyedFunctionRun:
     no timer calls it after the operator is closed (T16).
     """
 
-    def __init__(
-        self,
-        function: object,
-        *,
-        key_context: KeyContext,
-        timer_services: InternalTimerServices,
-        emit: Callable[[OperatorInput], None],
-        runtime_context: RuntimeContext,
-        broadcast: Mapping[str, ReadOnlyBroadcastState[Any, Any]] = _NOTHING,
-    ) -> None:
-        """`broadcast` holds what `get_broadcast_state` returns; it may be filled until `open`."""
-        self._function = function
+    def __init__(self, function: object, **parts: Unpack[KeyedOperatorParts]) -> None:
+        super().__init__(function)
         self._on_timer_of_function = function.on_timer if isinstance(function, OnTimer) else None
-        self._state = FunctionState(function)
-        self._key_context = key_context
-        self._timer_services = timer_services
-        self._emit = emit
-        self._runtime_context = runtime_context
-        self._broadcast = broadcast
-        self._keyed_state_store: Any = None
+        self._key_context = parts["key_context"]
+        self._timer_services = parts["timer_services"]
+        self._emit = parts["emit"]
+        self._runtime_context = parts.get("runtime_context") or RuntimeContext()
+        self._views: dict[str, ReadOnlyBroadcastState[object, object]] = {}
+        """What `get_broadcast_state` returns; filled before `open`."""
+        self._keyed_state_store: KeyedStateStore | None = None
         self._context: ProcessContext | None = None
+        self._pass_watermark = watermark_emission(
+            self._timer_services, interrupted_by=parts.get("executor"), emit=self._emit
+        )
 
-    def initialize_state(self, context: StateInitializationContext) -> None:
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
         """Keep the store of keyed state, and initialize the function's operator state (C45)."""
         self._keyed_state_store = context.keyed_state_store
-        self._state.initialize(context)
+        super().initialize_state(context)
 
     def open(self) -> None:
         """Let timers fire from now on; restored ones that are overdue fire first (T15)."""
         service = self._timer_services.get_internal_timer_service(_USER_TIMERS, self)
         self._context = ProcessContext(
-            key_context=self._key_context, timer_service=TimerService(service), broadcast=self._broadcast
+            key_context=self._key_context, timer_service=TimerService(service), broadcast=self._views
         )
         if isinstance(self._function, RichFunction):
             self._function.open(self._runtime_context.with_keyed_state(self._keyed_state_store))
-
-    def snapshot_state(self, context: StateSnapshotContext) -> None:
-        """Save the function's operator state; keyed state and timers are saved by the state handler."""
-        self._state.snapshot(context)
-
-    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        self._state.notify_checkpoint_complete(checkpoint_id)
-
-    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        self._state.notify_checkpoint_aborted(checkpoint_id)
 
     def close(self) -> None:
         """No timer fires afterwards (T16)."""
@@ -192,8 +188,8 @@ class KeyedFunctionRun:
         if isinstance(self._function, Closing):
             self._function.close()
 
-    def process(
-        self, record: Record, key: Any, call: Callable[[Any, ProcessContext, Collector], None]
+    def _call_with_key(
+        self, record: Record, key: HashableKey, call: Callable[[object, ProcessContext, Collector], None]
     ) -> None:
         """Pass the record's value to `call`, with `key` selected."""
         self._key_context.set_current_key(key)
@@ -220,35 +216,10 @@ class KeyedFunctionRun:
         context.timestamp, context.position, context.time_domain = timestamp, position, time_domain
         return context
 
-    def _collect(self, value: Any) -> None:
+    def _collect(self, value: object) -> None:
         context = self._context
         assert context is not None, "as above"
         self._emit(Record(value=value, timestamp=context.emitted_timestamp, position=context.position))
-
-
-class KeyedFunctionOperator:
-    """Forwards the life cycle of an operator to its `KeyedFunctionRun`. Mutable."""
-
-    def __init__(self, run: KeyedFunctionRun) -> None:
-        self._run = run
-
-    def initialize_state(self, context: StateInitializationContext) -> None:
-        self._run.initialize_state(context)
-
-    def open(self) -> None:
-        self._run.open()
-
-    def snapshot_state(self, context: StateSnapshotContext) -> None:
-        self._run.snapshot_state(context)
-
-    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        self._run.notify_checkpoint_complete(checkpoint_id)
-
-    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        self._run.notify_checkpoint_aborted(checkpoint_id)
-
-    def close(self) -> None:
-        self._run.close()
 
 
 class KeyedProcessOperator(KeyedFunctionOperator):
@@ -265,31 +236,17 @@ class KeyedProcessOperator(KeyedFunctionOperator):
         self,
         *,
         function: KeyedProcessFunction,
-        key_selector: Callable[[Any], Any],
-        key_context: KeyContext,
-        timer_services: InternalTimerServices,
-        emit: Callable[[OperatorInput], None],
-        executor: MailboxExecutor | None = None,
-        runtime_context: RuntimeContext | None = None,
+        key_selector: Callable[[Any], HashableKey],
+        **parts: Unpack[KeyedOperatorParts],
     ) -> None:
         self._call = function.process_element
         self._key_of = key_selector
-        self._emit = emit
-        super().__init__(
-            KeyedFunctionRun(
-                function,
-                key_context=key_context,
-                timer_services=timer_services,
-                emit=emit,
-                runtime_context=runtime_context or RuntimeContext(),
-            )
-        )
-        self._pass_watermark = watermark_emission(timer_services, interrupted_by=executor, emit=emit)
+        super().__init__(function, **parts)
 
     def process(self, element: OperatorInput) -> None:
         match element:
             case Record():
-                self._run.process(element, self._key_of(element.value), self._call)
+                self._call_with_key(element, self._key_of(element.value), self._call)
             case Watermark():
                 self._pass_watermark(element)
             case _:
@@ -309,29 +266,23 @@ class KeyedCoProcessOperator(KeyedFunctionOperator):
         self,
         *,
         function: KeyedCoProcessFunction,
-        key_selectors: tuple[Callable[[Any], Any], Callable[[Any], Any]],
-        key_context: KeyContext,
-        timer_services: InternalTimerServices,
-        emit: Callable[[OperatorInput], None],
-        executor: MailboxExecutor | None = None,
-        runtime_context: RuntimeContext | None = None,
+        key_selectors: tuple[Callable[[Any], HashableKey], Callable[[Any], HashableKey]],
+        **parts: Unpack[KeyedOperatorParts],
     ) -> None:
         self._calls = (function.process_element1, function.process_element2)
         self._key_selectors = key_selectors
-        super().__init__(
-            KeyedFunctionRun(
-                function,
-                key_context=key_context,
-                timer_services=timer_services,
-                emit=emit,
-                runtime_context=runtime_context or RuntimeContext(),
-            )
-        )
+        super().__init__(function, **parts)
+        self.process_element1 = partial(self._process_element, 0)
+        self.process_element2 = partial(self._process_element, 1)
         self._inputs = SeveralInputs(
             (self.process_element1, self.process_element2),
-            pass_watermark=watermark_emission(timer_services, interrupted_by=executor, emit=emit),
-            emit=emit,
+            pass_watermark=self._pass_watermark,
+            emit=self._emit,
         )
+        self.process_watermark1 = partial(self._inputs.process_watermark, 0)
+        self.process_watermark2 = partial(self._inputs.process_watermark, 1)
+        self.process_watermark_status1 = partial(self._inputs.process_watermark_status, 0)
+        self.process_watermark_status2 = partial(self._inputs.process_watermark_status, 1)
 
     def process1(self, element: OperatorInput) -> None:
         self._inputs.process(0, element)
@@ -339,26 +290,8 @@ class KeyedCoProcessOperator(KeyedFunctionOperator):
     def process2(self, element: OperatorInput) -> None:
         self._inputs.process(1, element)
 
-    def process_element1(self, record: Record) -> None:
-        self._process_element(0, record)
-
-    def process_element2(self, record: Record) -> None:
-        self._process_element(1, record)
-
-    def process_watermark1(self, watermark: Watermark) -> None:
-        self._inputs.process_watermark(0, watermark)
-
-    def process_watermark2(self, watermark: Watermark) -> None:
-        self._inputs.process_watermark(1, watermark)
-
-    def process_watermark_status1(self, status: WatermarkStatus) -> None:
-        self._inputs.process_watermark_status(0, status)
-
-    def process_watermark_status2(self, status: WatermarkStatus) -> None:
-        self._inputs.process_watermark_status(1, status)
-
     def _process_element(self, index: int, record: Record) -> None:
-        self._run.process(record, self._key_selectors[index](record.value), self._calls[index])
+        self._call_with_key(record, self._key_selectors[index](record.value), self._calls[index])
 
 
 class KeyedBroadcastProcessOperator(KeyedFunctionOperator):
@@ -378,39 +311,25 @@ class KeyedBroadcastProcessOperator(KeyedFunctionOperator):
         self,
         *,
         function: KeyedBroadcastProcessFunction,
-        key_selector: Callable[[Any], Any],
+        key_selector: Callable[[Any], HashableKey],
         broadcast_states: Sequence[MapStateDescriptor],
         key_context: KeyedStateBackend,
-        timer_services: InternalTimerServices,
-        emit: Callable[[OperatorInput], None],
-        executor: MailboxExecutor | None = None,
-        runtime_context: RuntimeContext | None = None,
+        **parts: Unpack[_UnkeyedParts],
     ) -> None:
-        self._function = function
+        self._broadcast_function = function
         self._key_of = key_selector
         self._descriptors = broadcast_states
-        self._emit = emit
-        self._states: dict[str, BroadcastState[Any, Any]] = {}
-        self._views: dict[str, ReadOnlyBroadcastState[Any, Any]] = {}
+        self._states: dict[str, BroadcastState[object, object]] = {}
         self._keys = key_context.context
-        self._context = BroadcastContext(states=self._states, backend=key_context)
-        super().__init__(
-            KeyedFunctionRun(
-                function,
-                key_context=key_context,
-                timer_services=timer_services,
-                emit=emit,
-                runtime_context=runtime_context or RuntimeContext(),
-                broadcast=self._views,
-            )
-        )
+        self._broadcast_context = BroadcastContext(states=self._states, backend=key_context)
+        super().__init__(function, key_context=key_context, **parts)
         self._inputs = SeveralInputs(
             (self.process_element, self.process_broadcast_element),
-            pass_watermark=watermark_emission(timer_services, interrupted_by=executor, emit=emit),
-            emit=emit,
+            pass_watermark=self._pass_watermark,
+            emit=self._emit,
         )
 
-    def initialize_state(self, context: StateInitializationContext) -> None:
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
         """Register the broadcast states, at each start."""
         for descriptor in self._descriptors:
             state = context.operator_state_store.get_broadcast_state(descriptor)
@@ -424,16 +343,16 @@ class KeyedBroadcastProcessOperator(KeyedFunctionOperator):
         self._inputs.process(1, element)
 
     def process_element(self, record: Record) -> None:
-        self._run.process(record, self._key_of(record.value), self._function.process_element)
+        self._call_with_key(record, self._key_of(record.value), self._broadcast_function.process_element)
 
     def process_broadcast_element(self, record: Record) -> None:
         """Process a broadcast element with no key selected."""
         self._keys.select_none()
-        context = self._context
+        context = self._broadcast_context
         context.timestamp, context.position = record.timestamp, record.position
-        self._function.process_broadcast_element(record.value, context, self._collect)
+        self._broadcast_function.process_broadcast_element(record.value, context, self._collect_broadcast)
 
-    def _collect(self, value: object) -> None:
+    def _collect_broadcast(self, value: object) -> None:
         """Emit a result of a broadcast element."""
-        context = self._context
+        context = self._broadcast_context
         self._emit(Record(value=value, timestamp=context.timestamp, position=context.position))

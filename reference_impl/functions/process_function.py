@@ -10,51 +10,42 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from reference_impl.state.internal_timers import InternalTimerService, KeyContext
-from reference_impl.state.keyed_state_backend import KeyedStateBackend
+from reference_impl.state.key_groups import HashableKey
+from reference_impl.state.keyed_state import KeyedState
+from reference_impl.state.keyed_state_backend import KeyedStateBackend, KeyedStateStore, RequestsStates
 from reference_impl.state.operator_state import BroadcastState, ReadOnlyBroadcastState
-from reference_impl.state.state_descriptor import MapStateDescriptor, StateDescriptor
+from reference_impl.state.state_descriptor import (
+    MapStateDescriptor,
+    StateDescriptor,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RuntimeContext:
+class RuntimeContext(RequestsStates):
     """Argument of a function's `open`: its place among the subtasks, and its access to keyed state.
 
     Answers to Flink's `RuntimeContext`. Invariant: a state obtained here is that of the current key at each use (S1).
     """
 
-    keyed_state_store: Any = None
+    keyed_state_store: KeyedStateStore | None = None
     """None on a stream without keys."""
     subtask_index: int = 0
     number_of_parallel_subtasks: int = 1
     max_number_of_parallel_subtasks: int = 128
 
-    def with_keyed_state(self, store: object) -> RuntimeContext:
+    def with_keyed_state(self, store: KeyedStateStore | None) -> RuntimeContext:
         return replace(self, keyed_state_store=store)
 
-    def get_state(self, descriptor: object) -> Any:
-        return self._store().get_state(descriptor)
-
-    def get_list_state(self, descriptor: object) -> Any:
-        return self._store().get_list_state(descriptor)
-
-    def get_reducing_state(self, descriptor: object) -> Any:
-        return self._store().get_reducing_state(descriptor)
-
-    def get_aggregating_state(self, descriptor: object) -> Any:
-        return self._store().get_aggregating_state(descriptor)
-
-    def get_map_state(self, descriptor: object) -> Any:
-        return self._store().get_map_state(descriptor)
-
-    def _store(self) -> Any:
+    def state_of(self, descriptor: StateDescriptor, kind: type[StateDescriptor]) -> KeyedState:
         if self.keyed_state_store is None:
             raise ValueError(
                 "keyed state was requested on a stream without keys; give the operator a key selector and a backend"
             )
-        return self.keyed_state_store
+        return self.keyed_state_store.state_of(descriptor, kind)
 
 
 @runtime_checkable
@@ -79,10 +70,24 @@ class TimerService:
     that was current at the registration (T10).
     """
 
-    __slots__ = ("_service",)
+    __slots__ = (
+        "_service",
+        "delete_event_time_timer",
+        "delete_processing_time_timer",
+        "register_event_time_timer",
+        "register_processing_time_timer",
+    )
 
     def __init__(self, service: InternalTimerService) -> None:
         self._service = service
+        self.register_event_time_timer = partial(service.register_event_time_timer, None)
+        """Fire when the watermark reaches a time (ms)."""
+        self.delete_event_time_timer = partial(service.delete_event_time_timer, None)
+        """Without effect if there is no such timer."""
+        self.register_processing_time_timer = partial(service.register_processing_time_timer, None)
+        """Fire when the clock reaches a time (ms)."""
+        self.delete_processing_time_timer = partial(service.delete_processing_time_timer, None)
+        """Without effect if there is no such timer."""
 
     @property
     def current_processing_time(self) -> int:
@@ -93,22 +98,6 @@ class TimerService:
     def current_watermark(self) -> int:
         """The current watermark; in `on_timer`, the one that made the timer fire (T12)."""
         return self._service.current_watermark
-
-    def register_event_time_timer(self, time: int) -> None:
-        """Fire when the watermark reaches `time` (ms)."""
-        self._service.register_event_time_timer(None, time)
-
-    def delete_event_time_timer(self, time: int) -> None:
-        """Without effect if there is no such timer."""
-        self._service.delete_event_time_timer(None, time)
-
-    def register_processing_time_timer(self, time: int) -> None:
-        """Fire when the clock reaches `time` (ms)."""
-        self._service.register_processing_time_timer(None, time)
-
-    def delete_processing_time_timer(self, time: int) -> None:
-        """Without effect if there is no such timer."""
-        self._service.delete_processing_time_timer(None, time)
 
 
 Collector = Callable[[Any], None]
@@ -125,7 +114,7 @@ class ProcessContext:
         *,
         key_context: KeyContext,
         timer_service: TimerService,
-        broadcast: Mapping[str, ReadOnlyBroadcastState[Any, Any]],
+        broadcast: Mapping[str, ReadOnlyBroadcastState[object, object]],
     ) -> None:
         self._key_context = key_context
         self._broadcast = broadcast
@@ -138,11 +127,11 @@ class ProcessContext:
         """The record's source position, copied to the results."""
 
     @property
-    def current_key(self) -> Any:
+    def current_key(self) -> HashableKey:
         """The key of the record or timer."""
         return self._key_context.current_key
 
-    def get_broadcast_state(self, descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
+    def get_broadcast_state(self, descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[object, object]:
         """A read-only view of a broadcast state (S24)."""
         return broadcast_state(self._broadcast, descriptor)
 
@@ -197,7 +186,9 @@ class OnTimer(Protocol):
 class BroadcastContext:
     """The context of a broadcast element, without key and timers. Mutable: set before each call, valid during it."""
 
-    def __init__(self, *, states: Mapping[str, BroadcastState[Any, Any]], backend: KeyedStateBackend) -> None:
+    def __init__(
+        self, *, states: Mapping[str, BroadcastState[object, object]], backend: KeyedStateBackend
+    ) -> None:
         self._states = states
         self._backend = backend
         self.timestamp: int | None = None
@@ -205,7 +196,7 @@ class BroadcastContext:
         self.position: int | None = None
         """The element's source position, copied to the results."""
 
-    def get_broadcast_state(self, descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
+    def get_broadcast_state(self, descriptor: MapStateDescriptor) -> BroadcastState[object, object]:
         """A broadcast state, for reading and writing."""
         return broadcast_state(self._states, descriptor)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from logging import getLogger
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -22,12 +22,11 @@ from reference_impl.checkpoint_events import HearsOfAborted, HearsOfComplete, ca
 from reference_impl.checkpoints.state_handler import (
     FunctionInitializationContext,
     FunctionSnapshotContext,
-    StateInitializationContext,
-    StateSnapshotContext,
 )
 from reference_impl.elements import OperatorInput, Record, Watermark
 from reference_impl.mailbox.timers import Timers
 from reference_impl.state.internal_timers import MIN_WATERMARK
+from reference_impl.state.operator_state import PartitionableListState
 from reference_impl.state.state_descriptor import ListStateDescriptor
 from reference_impl.task.stream_operator import Closing, Finishing, InitializesState, Opening, SnapshotsState
 
@@ -47,7 +46,7 @@ class CheckpointedFunction(Protocol):
 class ListCheckpointed(Protocol):
     """The legacy form: the function returns its state and gets it back."""
 
-    def snapshot_state(self, checkpoint_id: int, timestamp: int) -> Sequence[Any] | None:
+    def snapshot_state(self, checkpoint_id: int, timestamp: int) -> Sequence[object] | None:
         """The state as a list, whose items may be redistributed; None counts as empty, as in Flink."""
 
     def restore_state(self, state: Sequence[object]) -> None:
@@ -67,10 +66,10 @@ class FunctionState:
             raise TypeError(
                 f"{type(function).__name__} has both initialize_state and restore_state; keep one of them"
             )
-        self._function: Any = function
-        self._legacy: Any = None
+        self._function = function
+        self._legacy: PartitionableListState[object] | None = None
 
-    def initialize(self, context: FunctionInitializationContext) -> None:
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
         """Called before `open` (C45). A function may have `initialize_state` without `snapshot_state`."""
         function = self._function
         if can(function, ListCheckpointed):
@@ -82,11 +81,12 @@ class FunctionState:
         elif can(function, InitializesState):
             function.initialize_state(context)
 
-    def snapshot(self, context: FunctionSnapshotContext) -> None:
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
         """Called in the synchronous part of a checkpoint."""
         function = self._function
         if can(function, ListCheckpointed):
             state = function.snapshot_state(context.checkpoint_id, context.checkpoint_timestamp)
+            assert self._legacy is not None, "a function is initialized before its first snapshot (C45)"
             self._legacy.update(state or ())
         elif can(function, SnapshotsState):
             function.snapshot_state(context)
@@ -123,7 +123,7 @@ class SinkFunction(Protocol):
         """Called for each record."""
 
 
-class StreamSink:
+class StreamSink(FunctionState):
     """Runs a sink function as the last operator of a chain. Mutable: the current watermark.
 
     Answers to Flink's `StreamSink` and `AbstractUdfStreamOperator`. Invariant: the function's state is initialized
@@ -131,13 +131,10 @@ class StreamSink:
     """
 
     def __init__(self, *, function: SinkFunction, timers: Timers) -> None:
-        self._function = function
-        self._state = FunctionState(function)
+        super().__init__(function)
+        self._invoke = function.invoke
         self._timers = timers
         self._watermark = MIN_WATERMARK
-
-    def initialize_state(self, context: StateInitializationContext) -> None:
-        self._state.initialize(context)
 
     def open(self) -> None:
         if can(self._function, Opening):
@@ -151,20 +148,11 @@ class StreamSink:
                     current_watermark=self._watermark,
                     timestamp=element.timestamp,
                 )
-                self._function.invoke(element.value, context)
+                self._invoke(element.value, context)
             case Watermark():
                 self._watermark = max(self._watermark, element.timestamp)
             case _:
                 pass
-
-    def snapshot_state(self, context: StateSnapshotContext) -> None:
-        self._state.snapshot(context)
-
-    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        self._state.notify_checkpoint_complete(checkpoint_id)
-
-    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        self._state.notify_checkpoint_aborted(checkpoint_id)
 
     def finish(self) -> None:
         """No record follows; a checkpoint may (C18)."""
@@ -176,16 +164,19 @@ class StreamSink:
             self._function.close()
 
 
-class Transaction(Struct, frozen=True):
+H = TypeVar("H")
+
+
+class Transaction(Struct, Generic[H], frozen=True):
     """A transaction and when it began."""
 
-    handle: Any
+    handle: H
     """Plain data by which the store identifies it, also in a later process."""
     began_ms: int
     """When it began, by the sink's clock."""
 
 
-class Transactions(Protocol):
+class Transactions(Protocol[H]):
     """The store that a two-phase sink writes to: its transactions can be durable before they are visible.
 
     A subclass inherits the last three methods.
@@ -195,33 +186,33 @@ class Transactions(Protocol):
     abort has no effect (C43).
     """
 
-    def begin_transaction(self) -> Any:
+    def begin_transaction(self) -> H:
         """Begin a transaction and return its handle."""
 
-    def invoke(self, handle: Any, value: Any) -> None:
+    def invoke(self, handle: H, value: Any) -> None:
         """Write `value` in the transaction."""
 
-    def pre_commit(self, handle: Any) -> None:
+    def pre_commit(self, handle: H) -> None:
         """Make it durable but not visible; nothing more is written to it. An exception fails the checkpoint."""
 
-    def commit(self, handle: Any) -> None:
+    def commit(self, handle: H) -> None:
         """Make it visible; without effect if it is.
 
         An exception fails the task, which tries again after its restore.
         """
 
-    def abort(self, handle: Any) -> None:
+    def abort(self, handle: H) -> None:
         """Discard it; without effect if it does not exist. Not called for a committed transaction."""
 
-    def recover_and_commit(self, handle: Any) -> None:
+    def recover_and_commit(self, handle: H) -> None:
         """Commit a transaction that an earlier attempt pre-committed and may have committed."""
         self.commit(handle)
 
-    def recover_and_abort(self, handle: Any) -> None:
+    def recover_and_abort(self, handle: H) -> None:
         """Abort a transaction that an earlier attempt began and may have pre-committed for a failed checkpoint."""
         self.abort(handle)
 
-    def finish_processing(self, handle: Any) -> None:
+    def finish_processing(self, handle: H) -> None:
         """The input has ended: make the last writes of the transaction, which the next snapshot pre-commits.
 
         By default there are none.
@@ -252,7 +243,7 @@ class TransactionTimeout:
             raise ValueError(f"warning_ratio is {self.warning_ratio}; give 0 to 1, or None for no warnings")
 
 
-class TwoPhaseCommitSinkFunction:
+class TwoPhaseCommitSinkFunction(Generic[H]):
     """A sink that publishes what it wrote once its checkpoint is complete, exactly once. Mutable.
 
     A `SinkFunction`, a `CheckpointedFunction` and a `CheckpointListener`.
@@ -271,7 +262,7 @@ class TwoPhaseCommitSinkFunction:
 
     def __init__(
         self,
-        transactions: Transactions,
+        transactions: Transactions[H],
         *,
         now_ms: Callable[[], int],
         timeout: TransactionTimeout | None = None,
@@ -282,8 +273,8 @@ class TwoPhaseCommitSinkFunction:
         self._now_ms = now_ms
         self._timeout = timeout
         self._warn = warn
-        self._current: Transaction | None = None
-        self._pending: dict[int, Transaction] = {}
+        self._current: Transaction[H] | None = None
+        self._pending: dict[int, Transaction[H]] = {}
         """By the checkpoint that contains it, oldest first."""
         self._finished = False
         self._state: Any = None
@@ -304,7 +295,7 @@ class TwoPhaseCommitSinkFunction:
                     self._transactions.recover_and_abort(current[0])
         self._current = self._begin()
 
-    def invoke(self, value: Any, context: SinkContext) -> None:  # noqa: ARG002 - part of the protocol
+    def invoke(self, value: object, context: SinkContext) -> None:  # noqa: ARG002 - part of the protocol
         """Write the value in the current transaction."""
         assert self._current is not None, "no record comes before initialize_state, nor after finish"
         self._transactions.invoke(self._current.handle, value)
@@ -353,10 +344,10 @@ class TwoPhaseCommitSinkFunction:
             current, self._current = self._current, None
             self._transactions.abort(current.handle)
 
-    def _begin(self) -> Transaction:
+    def _begin(self) -> Transaction[H]:
         return Transaction(self._transactions.begin_transaction(), self._now_ms())
 
-    def _recover_and_commit(self, transaction: Transaction) -> None:
+    def _recover_and_commit(self, transaction: Transaction[H]) -> None:
         self._warn_if_almost_timed_out(transaction)
         try:
             self._transactions.recover_and_commit(transaction.handle)
@@ -369,7 +360,7 @@ class TwoPhaseCommitSinkFunction:
                 f" beginning, beyond its timeout of {timeout.timeout_ms} ms, and is given up: {error!r}"
             )
 
-    def _warn_if_almost_timed_out(self, transaction: Transaction) -> None:
+    def _warn_if_almost_timed_out(self, transaction: Transaction[H]) -> None:
         timeout, elapsed_ms = self._timeout, self._elapsed_ms(transaction)
         if timeout is None or timeout.warning_ratio is None:
             return
@@ -379,9 +370,9 @@ class TwoPhaseCommitSinkFunction:
                 f" after {timeout.timeout_ms} ms, so checkpoint more often or raise the timeout"
             )
 
-    def _elapsed_ms(self, transaction: Transaction) -> int:
+    def _elapsed_ms(self, transaction: Transaction[H]) -> int:
         return self._now_ms() - transaction.began_ms
 
 
-def _saved(transaction: Transaction) -> _SavedTransaction:
+def _saved(transaction: Transaction[H]) -> _SavedTransaction:
     return transaction.handle, transaction.began_ms

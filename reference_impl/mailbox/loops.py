@@ -99,7 +99,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._running = False
         self._closed = False
         self._raised: BaseException | None = None
-        self._tasks: list[asyncio.Task[Any]] = []
+        self._tasks: list[asyncio.Task[object]] = []
         """Every unfinished task, and some finished ones: asyncio itself does not keep a task that nobody awaits, and
         Python would destroy it at a moment that depends on what else the process did."""
         self._tasks_max = _TASKS_KEPT
@@ -141,7 +141,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     # --------------------------------------------------------------------------------------- callbacks
 
     def call_soon(  # type: ignore[override]  # returns a smaller handle with the same methods
-        self, callback: Callable[..., Any], *args: Any, context: Context | None = None
+        self, callback: Callable[..., object], *args: object, context: Context | None = None
     ) -> Handle:
         if self._closed:
             raise RuntimeError("the virtual loop is closed")
@@ -150,7 +150,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return handle
 
     def call_soon_threadsafe(  # type: ignore[override]
-        self, callback: Callable[..., Any], *args: Any, context: Context | None = None
+        self, callback: Callable[..., object], *args: object, context: Context | None = None
     ) -> Handle:
         """As `call_soon`; refuses other threads, since what they do takes real time."""
         if get_ident() != self._thread:
@@ -158,18 +158,18 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self.call_soon(callback, *args, context=context)
 
     def call_later(  # type: ignore[override]
-        self, delay: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
+        self, delay: float, callback: Callable[..., object], *args: object, context: Context | None = None
     ) -> Handle:
         """Run `callback` after `delay` seconds, rounded to milliseconds."""
         return self._schedule(self._now_ms + round(delay * 1000), Handle(callback, args, context))
 
     def call_at(  # type: ignore[override]
-        self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
+        self, when: float, callback: Callable[..., object], *args: object, context: Context | None = None
     ) -> Handle:
         """Run `callback` when the loop's time is `when` seconds."""
         return self._schedule(round(when * 1000), Handle(callback, args, context))
 
-    def call_at_ms(self, when_ms: int, callback: Callable[..., Any], *args: Any) -> Handle:
+    def call_at_ms(self, when_ms: int, callback: Callable[..., object], *args: object) -> Handle:
         """As `call_at`, without the rounding of seconds in floating point."""
         return self._schedule(when_ms, Handle(callback, args, None))
 
@@ -250,7 +250,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             raise RuntimeError("the virtual loop was stopped before what it ran for was done")
         return awaited.result()
 
-    def _stop_for(self, _: Any) -> None:
+    def _stop_for(self, _: object) -> None:
         self.stop()
 
     # --------------------------------------------------------------------------------------------- life
@@ -289,14 +289,16 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self._tasks_max = 2 * len(self._tasks) + _TASKS_KEPT
         return task
 
-    def unfinished_tasks(self) -> list[asyncio.Task[Any]]:
+    def unfinished_tasks(self) -> list[asyncio.Task[object]]:
         """The tasks that have not ended, in the order of their creation."""
         return [task for task in self._tasks if not task.done()]
 
-    def call_exception_handler(self, context: dict[str, Any]) -> None:
+    def call_exception_handler(self, context: dict[str, object]) -> None:
         """End the run with the error, which asyncio would only log."""
         error = context.get("exception")
-        self._raised = error or RuntimeError(str(context.get("message", context)))
+        if not isinstance(error, BaseException):
+            error = RuntimeError(str(context.get("message", context)))
+        self._raised = error
         self.stop()
 
     def get_debug(self) -> bool:
@@ -353,7 +355,7 @@ def call_at_ns(
     return loop.call_at(instant_ns / 1_000_000_000, callback)
 
 
-def _cancel_leftovers(loop: asyncio.AbstractEventLoop, tasks: Collection[asyncio.Task[Any]]) -> None:
+def _cancel_leftovers(loop: asyncio.AbstractEventLoop, tasks: Collection[asyncio.Task[object]]) -> None:
     if not tasks:
         return
     for task in tasks:

@@ -39,7 +39,7 @@ from reference_impl.mailbox.timers import Timers
 from reference_impl.operator import functions
 from reference_impl.operator.functions import AsyncFunction
 from reference_impl.operator.queues import CheckedEntry, ElementQueue, Entry, GatedQueue
-from reference_impl.operator.result import Probe, ResultHandle, Settlement
+from reference_impl.operator.result import Probe, Settlement
 from reference_impl.operator.retry import (
     Attempts,
     JudgedSettlement,
@@ -52,7 +52,7 @@ from reference_impl.state.operator_state import PartitionableListState
 from reference_impl.state.state_descriptor import ListStateDescriptor
 
 
-def to_state(element: OperatorInput) -> tuple[Any, ...]:
+def to_state(element: OperatorInput) -> tuple[object, ...]:
     """`element` as a tuple that begins with its kind."""
     match element:
         case Record():
@@ -115,7 +115,7 @@ class AsyncWaitOperator:
         probe: Probe | None,
         retry: RetryStrategy,
         quirks: Quirks,
-        copy_value: Callable[[Any], Any] | None,
+        copy_value: Callable[[object], object] | None,
         downstream: Callable[[], Availability] | None,
     ) -> None:
         self.thread = get_ident()
@@ -137,6 +137,8 @@ class AsyncWaitOperator:
         if downstream is not None:
             self.queue = GatedQueue(queue, downstream=downstream, resume=self.emit_next)
         self.function = function
+        self.time_out = partial(functions.ask_for_substitute, function)
+        """Let the function's `timeout` give an outcome in place of the call's."""
         self._retries = may_retry(retry)
         self._executor = executor
         self._copy_value = copy_value
@@ -219,10 +221,6 @@ class AsyncWaitOperator:
             self.execute(self.emit_completed, "emit the next entry")
         except MailboxClosed:
             return  # what is not emitted is in the queue, and so in the last snapshot (FLINK-24846)
-
-    def time_out(self, value: object, handle: ResultHandle) -> None:
-        """Let the function's `timeout` give an outcome in place of the call's."""
-        functions.ask_for_substitute(self.function, value, handle)
 
     def announce(self, record: Record, attempt: int) -> None:
         """Report a call to the probe; before the timer is set, so that a timeout never seems to come early."""

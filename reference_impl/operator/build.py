@@ -7,7 +7,7 @@ raise an error that names them here, not at the first record (A2, A3, A5).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, NotRequired, Protocol, TypedDict, Unpack
+from typing import Literal, NotRequired, Protocol, TypedDict, Unpack
 
 from reference_impl.elements import OperatorInput
 from reference_impl.mailbox.availability import Availability
@@ -37,10 +37,32 @@ class PlainParts(TypedDict):
     fail: Callable[[BaseException], None]
     probe: NotRequired[Probe | None]
     quirks: NotRequired[Quirks]
-    copy_value: NotRequired[Callable[[Any], Any] | None]
+    copy_value: NotRequired[Callable[[object], object] | None]
     """Copies a record's value; needed if the sender reuses its objects (A27, A29)."""
     downstream: NotRequired[Callable[[], Availability] | None]
     """Whether the next operator can take output; without it, output is never held back (A33)."""
+
+
+class SizedParts(PlainParts):
+    """The same with the limit of elements in the queue."""
+
+    capacity: NotRequired[int]
+
+
+class KeyedParts(SizedParts):
+    """Arguments of an operator in mode `keyed`."""
+
+    key_of: KeyOf
+
+
+class RetryParts(SizedParts):
+    """Arguments of an operator with retry."""
+
+    retry: RetryStrategy
+
+
+class KeyedRetryParts(KeyedParts, RetryParts):
+    """Arguments of an operator in mode `keyed` with retry."""
 
 
 class Parts(PlainParts):
@@ -57,45 +79,39 @@ class BuildOperator(Protocol):
     def __call__(self, *, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> AsyncWaitOperator: ...
 
 
-def ordered_wait(*, capacity: int = DEFAULT_CAPACITY, **parts: Unpack[PlainParts]) -> AsyncWaitOperator:
+def ordered_wait(**parts: Unpack[SizedParts]) -> AsyncWaitOperator:
     """Results are emitted in the order of their input records."""
-    return build_operator(mode="ordered", capacity=capacity, **parts)
+    return build_operator(mode="ordered", **parts)
 
 
-def unordered_wait(*, capacity: int = DEFAULT_CAPACITY, **parts: Unpack[PlainParts]) -> AsyncWaitOperator:
+def unordered_wait(**parts: Unpack[SizedParts]) -> AsyncWaitOperator:
     """Results are emitted in the order of completion, but never across a watermark."""
-    return build_operator(mode="unordered", capacity=capacity, **parts)
+    return build_operator(mode="unordered", **parts)
 
 
-def keyed_wait(
-    *, key_of: KeyOf, capacity: int = DEFAULT_CAPACITY, **parts: Unpack[PlainParts]
-) -> AsyncWaitOperator:
+def keyed_wait(**parts: Unpack[KeyedParts]) -> AsyncWaitOperator:
     """Results of one key are emitted in the order of their records; otherwise as `unordered_wait` (FLIP-519)."""
-    return build_operator(mode="keyed", capacity=capacity, key_of=key_of, **parts)
+    return build_operator(mode="keyed", **parts)
 
 
-def ordered_wait_with_retry(
-    *, retry: RetryStrategy, capacity: int = DEFAULT_CAPACITY, **parts: Unpack[PlainParts]
-) -> AsyncWaitOperator:
+def ordered_wait_with_retry(**parts: Unpack[RetryParts]) -> AsyncWaitOperator:
     """As `ordered_wait`; outcomes that `retry` rejects lead to another call."""
-    return build_operator(mode="ordered", capacity=capacity, retry=retry, **parts)
+    return build_operator(mode="ordered", **parts)
 
 
-def unordered_wait_with_retry(
-    *, retry: RetryStrategy, capacity: int = DEFAULT_CAPACITY, **parts: Unpack[PlainParts]
-) -> AsyncWaitOperator:
+def unordered_wait_with_retry(**parts: Unpack[RetryParts]) -> AsyncWaitOperator:
     """As `unordered_wait`; outcomes that `retry` rejects lead to another call."""
-    return build_operator(mode="unordered", capacity=capacity, retry=retry, **parts)
+    return build_operator(mode="unordered", **parts)
 
 
-def keyed_wait_with_retry(
-    *, key_of: KeyOf, retry: RetryStrategy, capacity: int = DEFAULT_CAPACITY, **parts: Unpack[PlainParts]
-) -> AsyncWaitOperator:
+def keyed_wait_with_retry(**parts: Unpack[KeyedRetryParts]) -> AsyncWaitOperator:
     """As `keyed_wait`; outcomes that `retry` rejects lead to another call."""
-    return build_operator(mode="keyed", capacity=capacity, key_of=key_of, retry=retry, **parts)
+    return build_operator(mode="keyed", **parts)
 
 
-def build_operator(*, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> AsyncWaitOperator:
+def build_operator(
+    *, mode: Mode, capacity: int = DEFAULT_CAPACITY, **parts: Unpack[Parts]
+) -> AsyncWaitOperator:
     """An operator in that mode. Raises a ValueError that names the argument which cannot work."""
     return operator_around(queue_for(mode, capacity, parts.get("key_of")), **parts)
 

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from functools import partial
-from typing import Any, Literal, Protocol
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from reference_impl.errors import CallbackFailed, CallTimedOut
 from reference_impl.mailbox.loops import VirtualLoop
@@ -27,20 +27,6 @@ class AsyncFunction(Protocol):
     def timeout(self, value: Any, handle: ResultHandle) -> None:  # noqa: ARG002 - for overrides
         """Report an outcome in place of the late call. If none is reported, the slot is never freed (A46)."""
         handle.fail(CallTimedOut())
-
-
-class OpeningFunction(Protocol):
-    """An `AsyncFunction` with an `open` method."""
-
-    def open(self) -> None:
-        """Acquire resources; called once, before any record, restored ones included (A61)."""
-
-
-class ClosingFunction(Protocol):
-    """An `AsyncFunction` with a `close` method."""
-
-    def close(self) -> None:
-        """Release resources; called once, also after a failure (A69)."""
 
 
 def open_function(function: AsyncFunction) -> None:
@@ -71,19 +57,13 @@ def ask_for_substitute(function: AsyncFunction, value: object, handle: ResultHan
         raise CallbackFailed("timeout", value, raised) from raised
 
 
+V = TypeVar("V")
+R = TypeVar("R")
 OnTimeout = Literal["fail"] | Callable[[Any], list[Any]]
 """What a wrapped function does on a record's timeout: "fail", or complete with the results of this callable."""
 
 
-def answer_timeout(on_timeout: OnTimeout, value: object, handle: ResultHandle) -> None:
-    """Report to `handle` what `on_timeout` says."""
-    if on_timeout == "fail":
-        handle.fail(CallTimedOut())
-    else:
-        handle.complete(on_timeout(value))
-
-
-def answer_with(call: asyncio.Future[list[Any]] | Future[list[Any]], handle: ResultHandle) -> None:
+def answer_with(call: asyncio.Future[list[R]] | Future[list[R]], handle: ResultHandle) -> None:
     """Report the outcome of `call`: its results, its error, its cancellation, or that its results are no list."""
     try:
         error = call.exception()
@@ -99,7 +79,7 @@ def answer_with(call: asyncio.Future[list[Any]] | Future[list[Any]], handle: Res
 
 
 def from_blocking(
-    fn: Callable[[Any], list[Any]],
+    fn: Callable[[V], list[R]],
     *,
     loop: asyncio.AbstractEventLoop,
     threads: int,
@@ -123,19 +103,29 @@ def from_blocking(
     return _LiftedBlocking(fn=fn, threads=threads, on_timeout=on_timeout)
 
 
-class _LiftedBlocking:
+class AnswersTimeouts:
+    """Common part of wrapped functions: what they do on a record's timeout."""
+
+    _on_timeout: OnTimeout
+
+    def timeout(self, value: object, handle: ResultHandle) -> None:
+        """Report to `handle` what `on_timeout` says."""
+        if self._on_timeout == "fail":
+            handle.fail(CallTimedOut())
+        else:
+            handle.complete(self._on_timeout(value))
+
+
+class _LiftedBlocking(AnswersTimeouts, Generic[V, R]):
     """Submits each call to a thread pool. Mutable."""
 
-    def __init__(self, *, fn: Callable[[Any], list[Any]], threads: int, on_timeout: OnTimeout) -> None:
+    def __init__(self, *, fn: Callable[[V], list[R]], threads: int, on_timeout: OnTimeout) -> None:
         self._fn = fn
         self._on_timeout = on_timeout
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="lookup")
 
-    def invoke(self, value: Any, handle: ResultHandle) -> None:
+    def invoke(self, value: V, handle: ResultHandle) -> None:
         self._pool.submit(self._fn, value).add_done_callback(partial(answer_with, handle=handle))
-
-    def timeout(self, value: object, handle: ResultHandle) -> None:
-        answer_timeout(self._on_timeout, value, handle)
 
     def close(self) -> None:
         """Drop calls that have not begun; running ones end by themselves, and their outcome is ignored."""
@@ -162,18 +152,18 @@ def from_coroutine(
     return _LiftedCoroutine(fn=fn, loop=loop, on_timeout=on_timeout)
 
 
-class _LiftedCoroutine:
+class _LiftedCoroutine(AnswersTimeouts):
     """Starts a task for each call. Mutable; it keeps references, since the loop refers to its tasks only weakly."""
 
     def __init__(self, *, fn: Lookup, loop: asyncio.AbstractEventLoop, on_timeout: OnTimeout) -> None:
         self._fn = fn
         self._loop = loop
         self._on_timeout = on_timeout
-        self._running: dict[asyncio.Task[list[Any]], None] = {}
-        self._latest: dict[object, asyncio.Task[list[Any]]] = {}
+        self._running: dict[asyncio.Task[list[object]], None] = {}
+        self._latest: dict[object, asyncio.Task[list[object]]] = {}
         """The task of each record's last attempt, which the record's timeout cancels."""
 
-    def invoke(self, value: Any, handle: ResultHandle) -> None:
+    def invoke(self, value: object, handle: ResultHandle) -> None:
         task = self._loop.create_task(self._fn(value))
         self._running[task] = None
         self._latest[handle.record_key] = task
@@ -181,7 +171,7 @@ class _LiftedCoroutine:
 
     def timeout(self, value: object, handle: ResultHandle) -> None:
         """Report an outcome, then cancel the task."""
-        answer_timeout(self._on_timeout, value, handle)
+        super().timeout(value, handle)
         task = self._latest.get(handle.record_key)
         if task is not None:
             task.cancel()
@@ -190,7 +180,7 @@ class _LiftedCoroutine:
         for task in list(self._running):
             task.cancel()
 
-    def _ended(self, handle: ResultHandle, task: asyncio.Task[list[Any]]) -> None:
+    def _ended(self, handle: ResultHandle, task: asyncio.Task[list[object]]) -> None:
         """A done callback, since a coroutine that is cancelled before its first step runs no code of its own."""
         del self._running[task]
         if self._latest.get(handle.record_key) is task:

@@ -51,7 +51,7 @@ class Probe(Protocol):
         """An outcome was accepted: the `results` of OK or TIMEOUT, or the `error` of a failure."""
 
 
-Supplier = Callable[[], Sequence[Any]]
+Supplier = Callable[[], Sequence[object]]
 """Computes the results on the task's thread, so it may use objects that only this thread may touch (A42)."""
 
 
@@ -66,7 +66,7 @@ class ResultHandle(Protocol):
     def done(self) -> bool:
         """Whether the record has an outcome, even if the mail that carries it has not run (A43)."""
 
-    def complete(self, results: Sequence[Any]) -> None:
+    def complete(self, results: Sequence[object]) -> None:
         """Report success with zero or more results, which are copied."""
 
     def fail(self, error: BaseException) -> None:
@@ -105,7 +105,7 @@ class Settlement(Entry, eq=False, kw_only=True):
 
     element: Record
     owner: Owner
-    outcome: tuple[Any, ...] | None = None
+    outcome: tuple[object, ...] | None = None
     """The accepted results, from before the mail that carries them has run; () for a failure (A43)."""
     timed_out: bool = False
 
@@ -200,7 +200,7 @@ class Settlement(Entry, eq=False, kw_only=True):
             return  # the same case as in `complete`
 
 
-def checked_results(results: Sequence[object]) -> tuple[Any, ...]:
+def checked_results(results: Sequence[object]) -> tuple[object, ...]:
     """A copy of `results`, which the caller may go on changing; TypeError if it is no list or tuple (A35)."""
     if not isinstance(results, (list, tuple)):
         raise TypeError(f"complete() takes a list of results, not {results!r}; for no output give []")

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import floor
 from threading import get_ident
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -25,6 +25,8 @@ from reference_impl.errors import CallbackFailed
 from reference_impl.mailbox.timers import Timeouts, Timer, Timers, cancel
 from reference_impl.operator.functions import AsyncFunction, begin_call
 from reference_impl.operator.result import Ending, Probe, Settlement, Supplier, checked_results
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,37 +291,33 @@ class Attempts(Struct, eq=False):
             self.awaiting = False
         self._call_again()
 
-    def accept(
-        self, handle: _AttemptHandle, results: Sequence[object] | None, error: BaseException | None
-    ) -> None:
+    def accept(self, outcome: _Outcome) -> None:
         if not self.shared.ended:
-            handle.post(partial(self._judge, handle, results, error), "judge an outcome")
+            outcome.handle.post(partial(self._judge, outcome), "judge an outcome")
             return
-        if self._is_stale(handle):
+        if self._is_stale(outcome.handle):
             return
         self._cancel_backoff()
-        self._settle(handle, results, error)
+        self._settle(outcome)
 
     def accept_supplied(self, handle: _AttemptHandle, supplier: Supplier) -> None:
         """Run as mail; if `supplier` raises, the attempt has failed (A42)."""
+        outcome = _Outcome(handle)
         try:
-            results = checked_results(supplier())
+            outcome.results = checked_results(supplier())
         except Exception as raised:  # noqa: BLE001 - judged like any other failure
-            self._judge(handle, None, raised)
-        else:
-            self._judge(handle, results, None)
+            outcome.error = raised
+        self._judge(outcome)
 
-    def _judge(
-        self, handle: _AttemptHandle, results: Sequence[object] | None, error: BaseException | None
-    ) -> None:
-        if self.settlement.owner.closed or self.awaiting or self._is_stale(handle):
+    def _judge(self, outcome: _Outcome) -> None:
+        if self.settlement.owner.closed or self.awaiting or self._is_stale(outcome.handle):
             return
         self.awaiting = True
-        if self._is_to_be_retried(handle, results, error):
-            self._tell(handle, results, error, final=False)
+        if self._is_to_be_retried(outcome):
+            self._tell(outcome, final=False)
             self._back_off()
         else:
-            self._settle(handle, results, error)
+            self._settle(outcome)
 
     def _is_stale(self, handle: _AttemptHandle) -> bool:
         """Whether a later attempt has begun, or `timeout` has given an outcome, before this outcome came."""
@@ -330,18 +328,16 @@ class Attempts(Struct, eq=False):
             return True
         return handle.attempt != self.number and not quirks.late_outcome_counts_for_next_attempt
 
-    def _is_to_be_retried(
-        self, handle: _AttemptHandle, results: Sequence[object] | None, error: BaseException | None
-    ) -> bool:
+    def _is_to_be_retried(self, outcome: _Outcome) -> bool:
         """Whether to call again (A72). At exactly the timeout, the timeout has not passed yet, as in Flink."""
-        shared = self.shared
-        if handle.attempt == _HANDLER and not shared.quirks.timeout_outcome_is_judged:
+        shared, attempt = self.shared, outcome.handle.attempt
+        if attempt == _HANDLER and not shared.quirks.timeout_outcome_is_judged:
             return False
-        if handle.attempt != _HANDLER and self.timed_out and not shared.quirks.attempt_outcome_beats_timeout:
+        if attempt != _HANDLER and self.timed_out and not shared.quirks.attempt_outcome_beats_timeout:
             return False
         return (
             not shared.ended
-            and self._is_unwelcome(results, error)
+            and self._is_unwelcome(outcome)
             and (
                 shared.timers.now_ms() - self.began_ms <= shared.timeout_ms
                 or shared.quirks.retries_past_the_timeout
@@ -349,8 +345,8 @@ class Attempts(Struct, eq=False):
             and self._ask("can_retry", partial(shared.strategy.can_retry, self.number))
         )
 
-    def _is_unwelcome(self, results: Sequence[object] | None, error: BaseException | None) -> bool:
-        strategy = self.shared.strategy
+    def _is_unwelcome(self, outcome: _Outcome) -> bool:
+        strategy, results, error = self.shared.strategy, outcome.results, outcome.error
         if error is not None:
             return strategy.on_error is not None and self._ask("on_error", partial(strategy.on_error, error))
         assert results is not None, "an outcome has results or an error"
@@ -385,19 +381,17 @@ class Attempts(Struct, eq=False):
         self.timed_out = True
         self.settlement.owner.time_out(self.settlement.element.value, _AttemptHandle(self, _HANDLER))
 
-    def _settle(
-        self, handle: _AttemptHandle, results: Sequence[object] | None, error: BaseException | None
-    ) -> None:
+    def _settle(self, outcome: _Outcome) -> None:
         if self.number > 1 or not self.shared.quirks.last_calls_follow_registration:
             self.shared.last_calls.pop(self, None)
         if self.settlement.outcome is not None:
             return
-        self._tell(handle, results, error, final=True)
-        if error is not None:
-            self.settlement.fail(error)
+        self._tell(outcome, final=True)
+        if outcome.error is not None:
+            self.settlement.fail(outcome.error)
         else:
-            assert results is not None, "an outcome has results or an error"
-            self.settlement.complete(results)
+            assert outcome.results is not None, "an outcome has results or an error"
+            self.settlement.complete(outcome.results)
 
     def _call_again(self) -> None:
         self.number += 1
@@ -412,32 +406,34 @@ class Attempts(Struct, eq=False):
         if self.backoff is not None:
             cancel(self.backoff)
 
-    def _ask(self, callback: str, ask: Callable[[], Any]) -> Any:
+    def _ask(self, callback: str, ask: Callable[[], T]) -> T:
         """Call a method of the user's strategy; an exception that it raises fails the task at once (A87)."""
         try:
             return ask()
         except Exception as raised:
             raise CallbackFailed(f"retry.{callback}", self.settlement.element.value, raised) from raised
 
-    def _tell(
-        self,
-        handle: _AttemptHandle,
-        results: Sequence[object] | None,
-        error: BaseException | None,
-        *,
-        final: bool,
-    ) -> None:
+    def _tell(self, outcome: _Outcome, *, final: bool) -> None:
         if self.shared.probe is None:
             return
-        ending = Ending.TIMEOUT if handle.attempt == _HANDLER else Ending.OK if error is None else Ending.FAIL
+        reported = Ending.OK if outcome.error is None else Ending.FAIL
+        ending = Ending.TIMEOUT if outcome.handle.attempt == _HANDLER else reported
         self.shared.probe.settled(
             self.settlement.element,
             attempt=self.number,
             ending=ending,
             final=final,
-            results=results,
-            error=error,
+            results=outcome.results,
+            error=outcome.error,
         )
+
+
+class _Outcome(Struct, eq=False):
+    """What was reported to `handle`: results or an error."""
+
+    handle: _AttemptHandle
+    results: Sequence[object] | None = None
+    error: BaseException | None = None
 
 
 class _AttemptHandle(Struct, eq=False):
@@ -456,10 +452,10 @@ class _AttemptHandle(Struct, eq=False):
         return self.attempts.settlement.done
 
     def complete(self, results: Sequence[object]) -> None:
-        self._use(partial(self.attempts.accept, self, checked_results(results), None))
+        self._use(partial(self.attempts.accept, _Outcome(self, checked_results(results))))
 
     def fail(self, error: BaseException) -> None:
-        self._use(partial(self.attempts.accept, self, None, error))
+        self._use(partial(self.attempts.accept, _Outcome(self, error=error)))
 
     def supply(self, supplier: Supplier) -> None:
         accept = partial(self.attempts.accept_supplied, self, supplier)

@@ -51,9 +51,14 @@ class Chunk:
     __slots__ = ("depth", "entries", "entries_max", "version")
 
     def __init__(
-        self, entries: dict[EntryKey, Any], *, version: int, depth: int, entries_max: int = _CHUNK_ENTRIES_MAX
+        self,
+        entries: dict[EntryKey, Stored],
+        *,
+        version: int,
+        depth: int,
+        entries_max: int = _CHUNK_ENTRIES_MAX,
     ) -> None:
-        self.entries = entries
+        self.entries: dict[EntryKey, Any] = entries
         self.version = version
         self.depth = depth
         """All keys in this chunk agree in this many bits of their spread."""
@@ -123,20 +128,21 @@ class CopyOnWriteStateMap:
         if len(chunk.entries) > chunk.entries_max:
             self.split_full(position)
 
-    def remove(self, position: int, key: EntryKey) -> Any:
+    def remove(self, position: int, key: EntryKey) -> Stored | None:
         """Remove and return the stored value; None if there was none."""
         if key not in self.directory[position >> self.shift].entries:
             return None
-        return self.chunk_to_write(position).entries.pop(key)
+        removed: Stored = self.chunk_to_write(position).entries.pop(key)
+        return removed
 
     def chunk_to_write(self, position: int) -> Chunk:
         """The chunk at that position, copied if a snapshot may refer to it."""
         chunk = self.directory[position >> self.shift]
         return self.own(position, chunk) if chunk.version < self.version else chunk
 
-    def cell_to_write(self, position: int, key: EntryKey) -> Cell[Any] | None:
+    def cell_to_write(self, position: int, key: EntryKey) -> Cell[T] | None:
         """The cell of that key, copied if a snapshot may refer to it; None if there is none."""
-        cell: Cell[Any] | None = self.get(position, key)
+        cell: Cell[T] | None = self.get(position, key)
         if cell is not None and cell.version < self.version:
             cell = Cell(self.version, cell.items.copy())
             self.chunk_to_write(position).entries[key] = cell
@@ -186,9 +192,9 @@ class CopyOnWriteStateMap:
         first = (position >> self.shift) // places * places
         self.directory[first : first + places] = [chunk] * places
 
-    def _halves(self, chunk: Chunk) -> tuple[dict[EntryKey, Any], dict[EntryKey, Any]]:
+    def _halves(self, chunk: Chunk) -> tuple[dict[EntryKey, Stored], dict[EntryKey, Stored]]:
         """The chunk's entries, separated by the next bit of their spread."""
-        halves: tuple[dict[EntryKey, Any], dict[EntryKey, Any]] = ({}, {})
+        halves: tuple[dict[EntryKey, Stored], dict[EntryKey, Stored]] = ({}, {})
         shift = SPREAD_BITS - chunk.depth - 1
         for key, stored in chunk.entries.items():
             spread = spread_of(key[1] if isinstance(key, tuple) else key)  # the namespace has no influence

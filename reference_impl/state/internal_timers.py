@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from reference_impl.errors import WrongState
 from reference_impl.mailbox.timers import Timer, Timers, cancel
-from reference_impl.state.key_groups import Identity, KeyGroupRange, identity_of, value_of
+from reference_impl.state.key_groups import HashableKey, Identity, KeyGroupRange, identity_of, value_of
 
 
 class InternalTimer(Struct, frozen=True):
@@ -44,10 +44,10 @@ class KeyContext(Protocol):
     """Holds the current key; implemented by the keyed state backend."""
 
     @property
-    def current_key(self) -> Any:
+    def current_key(self) -> HashableKey:
         """The key of the record or timer being processed; None before the first (S1)."""
 
-    def set_current_key(self, key: Any) -> None: ...
+    def set_current_key(self, key: HashableKey) -> None: ...
 
 
 _SMALL = 64
@@ -199,10 +199,6 @@ class InternalTimerService:
             self._arm()
         self._target = target
 
-    @property
-    def is_started(self) -> bool:
-        return self._target is not None
-
     def close(self) -> None:
         """Stop all timers, including those whose mail is waiting (T16)."""
         self._closed = True
@@ -250,15 +246,15 @@ class InternalTimerService:
         """Without effect if there is no such timer; the armed timer stays and will find nothing due."""
         self._processing_time.remove(self._timer_at(namespace, time))
 
-    def for_each_event_time_timer(self, consume: Callable[[Any, int], None]) -> None:
+    def for_each_event_time_timer(self, consume: Callable[[object, int], None]) -> None:
         """Call `consume` with namespace and time of each timer, with its key selected."""
         self._for_each(self._event_time, consume)
 
-    def for_each_processing_time_timer(self, consume: Callable[[Any, int], None]) -> None:
+    def for_each_processing_time_timer(self, consume: Callable[[object, int], None]) -> None:
         """Call `consume` with namespace and time of each timer, with its key selected."""
         self._for_each(self._processing_time, consume)
 
-    def _for_each(self, heap: TimerHeap, consume: Callable[[Any, int], None]) -> None:
+    def _for_each(self, heap: TimerHeap, consume: Callable[[object, int], None]) -> None:
         """Call `consume` in order of registration; it may register and delete timers. The last key stays selected."""
         for timer in list(heap):
             self._key_context.set_current_key(timer.key)

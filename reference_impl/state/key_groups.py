@@ -275,7 +275,7 @@ class InternalKeyContext:
     """
 
     def __init__(
-        self, *, operator: str, key_group_range: KeyGroupRange, max_parallelism: int, key_type: Any = Any
+        self, *, operator: str, key_group_range: KeyGroupRange, max_parallelism: int, key_type: object = Any
     ) -> None:
         check_parallelism(max_parallelism, operator=operator)
         if not len(key_group_range) or key_group_range.end >= max_parallelism:

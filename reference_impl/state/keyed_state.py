@@ -10,9 +10,9 @@ class of state, with or without TTL.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from reference_impl.errors import WrongState
 from reference_impl.state.copy_on_write_state_map import Cell, CopyOnWriteStateMap, EntryKey
@@ -27,13 +27,16 @@ from reference_impl.state.state_descriptor import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from reference_impl.state.state_table import HeapState, StateTable
+from reference_impl.state.state_table import HeapState, MergeableState, StateTable
 
-_Project = Callable[[Identity, bytes | None], Any]
+MapCell = Cell[dict[Identity, bytes | None]]
+P = TypeVar("P")
+K = TypeVar("K")
+Project = Callable[[Identity, Any], P]
 """What an iterator returns for an entry: key, value or both."""
 
 
-class MapState(HeapState[MapStateDescriptor]):
+class MapState(HeapState[MapStateDescriptor, MapCell]):
     """A map per key. Mutable. Map keys differ by type too: 1 is not True."""
 
     def __init__(self, descriptor: MapStateDescriptor, serializer: TypeSerializer, table: StateTable) -> None:
@@ -58,7 +61,7 @@ class MapState(HeapState[MapStateDescriptor]):
         """Replace the value, which may be None."""
         self._put({self._identity_to_write(key): self._encoded_or_none(value)})
 
-    def put_all(self, values: Mapping[Any, Any]) -> None:
+    def put_all(self, values: Mapping[K, object]) -> None:
         """Put all entries, or none if one is refused."""
         if values is None:
             raise self._entry.refusal("None is no mapping; give an empty one, or clear()")
@@ -69,19 +72,19 @@ class MapState(HeapState[MapStateDescriptor]):
     def remove(self, key: object) -> None:
         self.entries_here().remove(self._identity(key))
 
-    def entries(self) -> MapView:
+    def entries(self) -> MapView[tuple[object, object]]:
         """Pairs of key and value, in the order in which the keys were first put."""
         return self._view(lambda key, data: (self._key_of(key), self._decoded(data)))
 
-    def keys(self) -> MapView:
+    def keys(self) -> MapView[object]:
         """The keys, in the order in which they were first put."""
         return self._view(lambda key, _: self._key_of(key))
 
-    def values(self) -> MapView:
+    def values(self) -> MapView[object]:
         """The values, in the order in which their keys were first put."""
         return self._view(lambda _, data: self._decoded(data))
 
-    def iterator(self) -> MapIterator:
+    def iterator(self) -> MapIterator[tuple[object, object]]:
         """An iterator over the entries that can remove the one it returned last."""
         return iter(self.entries())
 
@@ -89,26 +92,26 @@ class MapState(HeapState[MapStateDescriptor]):
         """The stored entries of the current key and namespace; still the same ones after another key is selected."""
         return MapEntries(self.table.map, self._entry.place())
 
-    def key_of(self, identity: Identity) -> Any:
+    def key_of(self, identity: Identity) -> object:
         """The user's key with that identity."""
         return self._key_of(identity)
 
-    def _view(self, project: _Project) -> MapView:
+    def _view(self, project: Project[P]) -> MapView[P]:
         return MapView(self.entries_here(), project)
 
     def _items(self) -> dict[Identity, bytes | None]:
-        cell: Cell[dict[Identity, bytes | None]] | None = self._entry.get()
+        cell: MapCell | None = self._entry.get()
         return {} if cell is None else cell.items
 
     def _put(self, items: dict[Identity, bytes | None]) -> None:
-        cell = self._entry.cell_to_write()
+        cell: MapCell | None = self._entry.cell_to_write()
         if cell is not None:
             cell.items |= items
         elif items:
             self._entry.put_items(items)
 
-    def _decoded(self, data: bytes | None) -> Any:
-        return None if data is None else self._serializer.decode(data)
+    def _decoded(self, data: bytes | None) -> object:
+        return None if data is None else self.serializer.decode(data)
 
     def _encoded_or_none(self, value: object) -> bytes | None:
         return None if value is None else self._encoded(value)
@@ -138,12 +141,12 @@ class MapEntries:
     @property
     def items(self) -> dict[Identity, bytes | None]:
         """The encoded values by key identity; must not be changed, and must be read again after each change."""
-        cell: Cell[dict[Identity, bytes | None]] | None = self._map.get(*self._place)
+        cell: MapCell | None = self._map.get(*self._place)
         return {} if cell is None else cell.items
 
     def replace(self, identity: Identity, data: bytes) -> None:
         """Replace the value of an existing entry."""
-        cell = self._map.cell_to_write(*self._place)
+        cell: MapCell | None = self._map.cell_to_write(*self._place)
         assert cell is not None
         cell.items[identity] = data
 
@@ -151,34 +154,34 @@ class MapEntries:
         """Remove an entry; with the last one, remove the whole map (FLINK-21413)."""
         if identity not in self.items:
             return
-        cell = self._map.cell_to_write(*self._place)
+        cell: MapCell | None = self._map.cell_to_write(*self._place)
         assert cell is not None
         del cell.items[identity]
         if not cell.items:
             self._map.remove(*self._place)
 
 
-class MapView:
+class MapView(Generic[P]):
     """A live view of a map: each iteration starts anew, each length is counted anew."""
 
-    def __init__(self, entries: MapEntries, project: _Project) -> None:
+    def __init__(self, entries: MapEntries, project: Project[P]) -> None:
         self._entries = entries
         self._project = project
 
     def __len__(self) -> int:
         return len(self._entries.items)
 
-    def __iter__(self) -> MapIterator:
+    def __iter__(self) -> MapIterator[P]:
         return MapIterator(self._entries, self._project)
 
 
-class MapIterator:
+class MapIterator(Generic[P]):
     """Iterates once over a map. Mutable.
 
     Entries put during the iteration are not visited, removed ones neither; a changed value appears as it is then.
     """
 
-    def __init__(self, entries: MapEntries, project: _Project) -> None:
+    def __init__(self, entries: MapEntries, project: Project[P]) -> None:
         self._entries = entries
         self._project = project
         self._ahead = iter(tuple(entries.items))
@@ -186,10 +189,10 @@ class MapIterator:
         self._last: Identity | None = None
         """The entry returned last, which `remove` removes even after `has_next` (FLINK-10267)."""
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> MapIterator[P]:
         return self
 
-    def __next__(self) -> Any:
+    def __next__(self) -> P:
         if not self.has_next():
             raise StopIteration
         assert self._next is not None
@@ -212,7 +215,7 @@ class MapIterator:
         self._entries.remove(self._last)
         self._last = None
 
-    def _value_of(self, identity: Identity, /) -> Any:
+    def _value_of(self, identity: Identity, /) -> object:
         return self._entries.items[identity]
 
 
@@ -222,7 +225,7 @@ class KeyedState(Protocol):
     table: StateTable
 
     @property
-    def current_namespace(self) -> Any:
+    def current_namespace(self) -> object:
         """The namespace of the next access."""
 
     def set_current_namespace(self, namespace: object) -> None: ...
@@ -252,7 +255,7 @@ def meta_of(descriptor: StateDescriptor, serializer: TypeSerializer) -> StateMet
     return StateMetaInfo(kind=descriptor.kind, schema=serializer.schema, key_schema=key_schema)
 
 
-class ValueState(HeapState[ValueStateDescriptor]):
+class ValueState(HeapState[ValueStateDescriptor, bytes]):
     """One value per key. Mutable.
 
     Answers to Flink's `ValueState` and `HeapValueState`. Invariant: a read returns a copy of the last value written,
@@ -273,7 +276,7 @@ class ValueState(HeapState[ValueStateDescriptor]):
         data = self._entry.get()
         if data is None:
             data = self._default
-        return None if data is None else self._serializer.decode(data)
+        return None if data is None else self.serializer.decode(data)
 
     def update(self, value: object) -> None:
         """Replace the value; None clears (S3)."""
@@ -283,7 +286,7 @@ class ValueState(HeapState[ValueStateDescriptor]):
         self._entry.put(self._encoded(value))
 
 
-class ListState(HeapState[ListStateDescriptor]):
+class ListState(MergeableState[ListStateDescriptor, Cell[list[bytes]]]):
     """Elements per key, in the order in which they were added. Mutable.
 
     Answers to Flink's `ListState` and `HeapListState`. Invariant: there is an entry if and only if there is an
@@ -292,8 +295,8 @@ class ListState(HeapState[ListStateDescriptor]):
 
     def get(self) -> list[Any]:
         """Copies of the elements; an empty list if there are none."""
-        cell: Cell[list[bytes]] | None = self._entry.get()
-        return [] if cell is None else list(map(self._serializer.decode, cell.items))
+        cell = self._entry.get()
+        return [] if cell is None else list(map(self.serializer.decode, cell.items))
 
     def add(self, element: object) -> None:
         """Append an element, which cannot be None."""
@@ -307,15 +310,11 @@ class ListState(HeapState[ListStateDescriptor]):
         """Replace all elements."""
         self._entry.put_items(self._all_encoded(elements))
 
-    def merge_namespaces(self, target: object, sources: Iterable[object]) -> None:
-        """Append the elements of the sources to the target's, and remove the sources (S7)."""
-        self._entry.merge(target, sources, self._merged)
-
     def _merged(self, cells: list[Cell[list[bytes]]]) -> Cell[list[bytes]]:
         return Cell(self.table.map.version, [data for cell in cells for data in cell.items])
 
     def _append(self, data: list[bytes]) -> None:
-        cell = self._entry.cell_to_write()
+        cell: Cell[list[bytes]] | None = self._entry.cell_to_write()
         if cell is None:
             self._entry.put_items(data)
         else:
@@ -335,7 +334,7 @@ class ListState(HeapState[ListStateDescriptor]):
 M = TypeVar("M", ReducingStateDescriptor, AggregatingStateDescriptor)
 
 
-class MergingState(HeapState[M]):
+class MergingState(MergeableState[M, bytes]):
     """One accumulator per key, the common part of reducing and aggregating state. Mutable.
 
     Answers to Flink's `AbstractHeapMergingState`. Invariant: if a function of the user raises, the stored value is
@@ -345,20 +344,16 @@ class MergingState(HeapState[M]):
     def get_internal(self) -> Any:
         """The stored accumulator, or None."""
         data = self._entry.get()
-        return None if data is None else self._serializer.decode(data)
+        return None if data is None else self.serializer.decode(data)
 
     def update_internal(self, stored: object) -> None:
         """Replace the stored accumulator."""
         self._entry.put(self._encoded(stored))
 
-    def merge_namespaces(self, target: object, sources: Iterable[object]) -> None:
-        """Merge the sources into the target, and remove the sources (S7)."""
-        self._entry.merge(target, sources, self._merged)
-
     def _merged(self, stored: list[bytes]) -> bytes:
-        return self._encoded(reduce(self._merge, map(self._serializer.decode, stored)))
+        return self._encoded(reduce(self._merge, map(self.serializer.decode, stored)))
 
-    def _merge(self, into: object, other: object) -> Any:
+    def _merge(self, into: object, other: object) -> object:
         raise NotImplementedError
 
 
@@ -379,9 +374,9 @@ class ReducingState(MergingState[ReducingStateDescriptor]):
             self.clear()
             return
         data = self._entry.get()
-        self.update_internal(value if data is None else self._merge(self._serializer.decode(data), value))
+        self.update_internal(value if data is None else self._merge(self.serializer.decode(data), value))
 
-    def _merge(self, into: object, other: object) -> Any:
+    def _merge(self, into: object, other: object) -> object:
         return self.descriptor.reduce(into, other)
 
 
@@ -395,7 +390,7 @@ class AggregatingState(MergingState[AggregatingStateDescriptor]):
     def get(self) -> Any:
         """The result, or None if nothing was added."""
         data = self._entry.get()
-        return None if data is None else self.descriptor.aggregate.get_result(self._serializer.decode(data))
+        return None if data is None else self.descriptor.aggregate.get_result(self.serializer.decode(data))
 
     def add(self, value: object) -> None:
         """Add `value` to the accumulator; None clears, as in Flink."""
@@ -407,6 +402,6 @@ class AggregatingState(MergingState[AggregatingStateDescriptor]):
             accumulator = self.descriptor.aggregate.create_accumulator()
         self.update_internal(self.descriptor.aggregate.add(value, accumulator))
 
-    def _merge(self, into: object, other: object) -> Any:
+    def _merge(self, into: object, other: object) -> object:
         """Looks up `merge` only when namespaces are merged: functions without it can be used otherwise."""
         return self.descriptor.aggregate.merge(into, other)

@@ -14,7 +14,7 @@ the operator selects the key (S1).
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import Any
+from typing import Any, NotRequired, TypedDict, Unpack
 
 import msgspec
 
@@ -53,6 +53,14 @@ from reference_impl.state.ttl_states import (
 )
 
 
+class RegistryParts(TypedDict):
+    """The clock of states with a time to live, and what creates such states and the maps of all."""
+
+    now_ms: NotRequired[Callable[[], int] | None]
+    create_with_ttl: NotRequired[CreateWithTtl]
+    create_state_map: NotRequired[CreateStateMap]
+
+
 class KeyedStateBackend:
     """Created for one subtask, restored at most once, used on the task's thread. Mutable."""
 
@@ -62,10 +70,8 @@ class KeyedStateBackend:
         operator: str,
         max_parallelism: int,
         key_group_range: KeyGroupRange | None = None,
-        key_type: Any = Any,
-        now_ms: Callable[[], int] | None = None,
-        create_with_ttl: CreateWithTtl = create_state_with_ttl,
-        create_state_map: CreateStateMap = CopyOnWriteStateMap,
+        key_type: object = Any,
+        **parts: Unpack[RegistryParts],
     ) -> None:
         """`now_ms` is the clock for states with a time to live; without such states it is not needed."""
         whole = KeyGroupRange(start=0, end=max(max_parallelism - 1, 0))
@@ -78,9 +84,7 @@ class KeyedStateBackend:
         )
         self.set_current_key = self.context.set_current_key
         """Select the key of the following accesses; StateError if another subtask owns it or it cannot be a key."""
-        self._registry = KeyedStateRegistry(
-            self.context, now_ms, create_with_ttl=create_with_ttl, create_state_map=create_state_map
-        )
+        self._registry = KeyedStateRegistry(self.context, **parts)
 
     @property
     def current_key(self) -> HashableKey:
@@ -107,7 +111,7 @@ class KeyedStateBackend:
         """The number of entries over all states, keys and namespaces; counts them."""
         return sum(map(len, self._registry.tables.values()))
 
-    def get_partitioned_state(self, namespace: Any, descriptor: StateDescriptor) -> Any:
+    def get_partitioned_state(self, namespace: object, descriptor: StateDescriptor) -> Any:
         """The state that `descriptor` requests, set to `namespace`; None is the default namespace."""
         state = self.get_or_create_keyed_state(descriptor)
         state.set_current_namespace(namespace)
@@ -121,13 +125,13 @@ class KeyedStateBackend:
         """
         return self._registry.state(descriptor)
 
-    def get_keys(self, state: str, namespace: Any = None) -> Iterator[Any]:
+    def get_keys(self, state: str, namespace: object = None) -> Iterator[Any]:
         """The keys that have an entry in a state; entries may be added and removed during the iteration."""
         table = self._registry.tables.get(state)
         return iter(()) if table is None else table.keys(namespace)
 
     def apply_to_all_keys(
-        self, namespace: Any, descriptor: StateDescriptor, function: Callable[[Any, Any], None]
+        self, namespace: object, descriptor: StateDescriptor, function: Callable[[Any, Any], None]
     ) -> None:
         """Call `function` with each key and the state, with that key selected; it may change the state."""
         state = self.get_partitioned_state(namespace, descriptor)
@@ -277,8 +281,8 @@ class KeyedStateRegistry:
     def __init__(
         self,
         context: InternalKeyContext,
-        now_ms: Callable[[], int] | None,
         *,
+        now_ms: Callable[[], int] | None = None,
         create_with_ttl: CreateWithTtl = create_state_with_ttl,
         create_state_map: CreateStateMap = CopyOnWriteStateMap,
     ) -> None:
@@ -372,35 +376,44 @@ class KeyedStateRegistry:
         return self._now_ms
 
 
-class KeyedStateStore:
-    """Requests states from `backend`."""
+class RequestsStates:
+    """Requests states of each kind; `state_of` says from where."""
 
-    def __init__(self, backend: KeyedStateBackend) -> None:
-        self._backend = backend
+    __slots__ = ()
+
+    def state_of(self, descriptor: StateDescriptor, kind: type[StateDescriptor]) -> Any:
+        raise NotImplementedError
 
     def get_state(self, descriptor: ValueStateDescriptor) -> ValueState | TtlValueState:
-        state: ValueState | TtlValueState = self._state(descriptor, ValueStateDescriptor)
+        state: ValueState | TtlValueState = self.state_of(descriptor, ValueStateDescriptor)
         return state
 
     def get_list_state(self, descriptor: ListStateDescriptor) -> ListState | TtlListState:
-        state: ListState | TtlListState = self._state(descriptor, ListStateDescriptor)
+        state: ListState | TtlListState = self.state_of(descriptor, ListStateDescriptor)
         return state
 
     def get_reducing_state(self, descriptor: ReducingStateDescriptor) -> ReducingState | TtlReducingState:
-        state: ReducingState | TtlReducingState = self._state(descriptor, ReducingStateDescriptor)
+        state: ReducingState | TtlReducingState = self.state_of(descriptor, ReducingStateDescriptor)
         return state
 
     def get_aggregating_state(
         self, descriptor: AggregatingStateDescriptor
     ) -> AggregatingState | TtlAggregatingState:
-        state: AggregatingState | TtlAggregatingState = self._state(descriptor, AggregatingStateDescriptor)
+        state: AggregatingState | TtlAggregatingState = self.state_of(descriptor, AggregatingStateDescriptor)
         return state
 
     def get_map_state(self, descriptor: MapStateDescriptor) -> MapState | TtlMapState:
-        state: MapState | TtlMapState = self._state(descriptor, MapStateDescriptor)
+        state: MapState | TtlMapState = self.state_of(descriptor, MapStateDescriptor)
         return state
 
-    def _state(self, descriptor: StateDescriptor, kind: type[StateDescriptor]) -> Any:
+
+class KeyedStateStore(RequestsStates):
+    """Requests states from `backend`."""
+
+    def __init__(self, backend: KeyedStateBackend) -> None:
+        self._backend = backend
+
+    def state_of(self, descriptor: StateDescriptor, kind: type[StateDescriptor]) -> KeyedState:
         """Refuse a descriptor of another kind here instead of at its first use."""
         if not isinstance(descriptor, kind):
             raise StateError(
@@ -408,4 +421,5 @@ class KeyedStateStore:
                 operator=self._backend.operator,
                 state=getattr(descriptor, "name", None),
             )
-        return self._backend.get_partitioned_state(None, descriptor)
+        state: KeyedState = self._backend.get_partitioned_state(None, descriptor)
+        return state

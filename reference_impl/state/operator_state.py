@@ -19,9 +19,8 @@ from typing import Any, Generic, TypeVar
 
 from reference_impl.checkpoint_events import CheckpointOptions
 from reference_impl.errors import StateError, StateMigrationException
-from reference_impl.state.serializer import UNENCODABLE, Compatibility, Schema, TypeSerializer, compatibility
+from reference_impl.state.serializer import UNENCODABLE, Compatibility, TypeSerializer, compatibility
 from reference_impl.state.snapshots import (
-    Item,
     Mode,
     OperatorStateHandle,
     OperatorStatePartitions,
@@ -156,30 +155,78 @@ def _reported(partitions: Sequence[OperatorStatePartitions]) -> list[OperatorSta
     return [one for one in partitions if one.items]
 
 
+class _NamedState:
+    """Common part of list and broadcast state: its name, mode and types, and what it refuses. Mutable."""
+
+    def __init__(
+        self, operator: str, descriptor: ListStateDescriptor | MapStateDescriptor, mode: Mode
+    ) -> None:
+        self._operator = operator
+        self.name = descriptor.name
+        self.mode = mode
+        self.key_serializer: TypeSerializer | None = None
+        """That of a map's keys."""
+        try:
+            self.serializer = descriptor.serializer
+            if isinstance(descriptor, MapStateDescriptor):
+                self.key_serializer = descriptor.key_serializer
+        except TypeError as error:
+            raise self.error(str(error)) from None
+        if descriptor.ttl is not None and descriptor.ttl.is_enabled:
+            raise self.error("operator state cannot expire; leave `ttl` out of its descriptor (S11)")
+        self.clear()
+
+    def clear(self) -> None:
+        raise NotImplementedError
+
+    def refuse_other_types(self, asked: _NamedState) -> None:
+        """Raise StateError if `asked`, a later request for this state, has other types (S2)."""
+        pairs = (self.serializer, asked.serializer), (self.key_serializer, asked.key_serializer)
+        for first, now in pairs:
+            if first is not None and now is not None and first.schema != now.schema:
+                raise self.error(
+                    f"it was requested with {first.schema} and now with {now.schema}; use one type (S2)"
+                )
+
+    def error(self, problem: str) -> StateError:
+        return StateError(problem, operator=self._operator, state=self.name)
+
+    def _migration(self, restored: OperatorStatePartitions) -> Callable[[bytes], bytes]:
+        """Makes restored items readable with the type of this state (S2)."""
+        old = restored.schema
+        match compatibility(new=self.serializer.schema, old=old):
+            case Compatibility.AS_IS:
+                return lambda data: data
+            case Compatibility.AFTER_MIGRATION:
+                return lambda data: self.serializer.migrate(data, old)
+            case Compatibility.INCOMPATIBLE:
+                raise self._changed(f"it was {old} and cannot be read as {self.serializer.schema}")
+
+    def _changed(self, problem: str) -> StateMigrationException:
+        return StateMigrationException(
+            f"{problem}; register it with a type that can read the old one (S2)",
+            operator=self._operator,
+            state=self.name,
+        )
+
+    def _encoded_with(self, serializer: TypeSerializer, part: object) -> bytes:
+        try:
+            return serializer.encode(part)
+        except UNENCODABLE as error:
+            raise self.error(str(error)) from None
+
+
 T = TypeVar("T")
 
 
-class PartitionableListState(Generic[T]):
+class PartitionableListState(_NamedState, Generic[T]):
     """Operator state that is a list; its elements are redistributed when the parallelism changes. Mutable.
 
     Answers to Flink's `PartitionableListState`. Invariant: elements are encoded when they are added and decoded when
     they are read, so no caller can change the state through an element, and a snapshot only copies references (S23).
     """
 
-    def __init__(
-        self,
-        *,
-        operator: str,
-        name: str,
-        mode: Mode,
-        serializer: TypeSerializer,
-        items: Iterable[Item] = (),
-    ) -> None:
-        self.mode = mode
-        self.serializer = serializer
-        self._operator = operator
-        self._name = name
-        self._items = [item for item in items if isinstance(item, bytes)]
+    _items: list[bytes]
 
     def __len__(self) -> int:
         return len(self._items)
@@ -204,6 +251,11 @@ class PartitionableListState(Generic[T]):
     def clear(self) -> None:
         self._items = []
 
+    def restore(self, restored: OperatorStatePartitions) -> None:
+        """Take the items of a snapshot, migrated if necessary (S2)."""
+        migrate = self._migration(restored)
+        self._items = [migrate(item) for item in restored.items if isinstance(item, bytes)]
+
     def partitions(self) -> OperatorStatePartitions:
         """The content for a snapshot (S23)."""
         return OperatorStatePartitions(
@@ -212,26 +264,20 @@ class PartitionableListState(Generic[T]):
 
     def _all_encoded(self, values: Iterable[T] | None) -> list[bytes]:
         if values is None:
-            raise self._error("no list of elements was given; give an empty one to clear the state")
+            raise self.error("no list of elements was given; give an empty one to clear the state")
         return [self._encoded(value) for value in values]
 
     def _encoded(self, value: T) -> bytes:
         if value is None:
-            raise self._error("None is no element of a list state; leave it out (S4)")
-        try:
-            return self.serializer.encode(value)
-        except UNENCODABLE as error:
-            raise self._error(str(error)) from None
-
-    def _error(self, problem: str) -> StateError:
-        return StateError(problem, operator=self._operator, state=self._name)
+            raise self.error("None is no element of a list state; leave it out (S4)")
+        return self._encoded_with(self.serializer, value)
 
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-class BroadcastState(Generic[K, V]):
+class BroadcastState(_NamedState, Generic[K, V]):
     """Operator state that is the same in every subtask: a map, written by elements that are broadcast. Mutable.
 
     This object is one subtask's copy, for the side of the operator that receives the broadcast.
@@ -248,34 +294,20 @@ class BroadcastState(Generic[K, V]):
     Difference from Flink: entries keep the order in which their keys were first put; Flink promises no order (S24).
     """
 
-    mode = Mode.BROADCAST
-
-    def __init__(
-        self,
-        *,
-        operator: str,
-        name: str,
-        key_serializer: TypeSerializer,
-        serializer: TypeSerializer,
-        items: Iterable[Item] = (),
-    ) -> None:
-        self.key_serializer = key_serializer
-        self.serializer = serializer
-        self._operator = operator
-        self._name = name
-        self._values: dict[bytes, bytes] = dict(item for item in items if isinstance(item, tuple))
-        """By encoded key, so that 1, 1.0 and True differ, and a list can be a key."""
+    key_serializer: TypeSerializer
+    _values: dict[bytes, bytes]
+    """By encoded key, so that 1, 1.0 and True differ, and a list can be a key."""
 
     def __len__(self) -> int:
         return len(self._values)
 
     def get(self, key: K) -> V | None:
         """A copy of the value of `key`, or None."""
-        value = self._values.get(self._encoded(self.key_serializer, key))
+        value = self._values.get(self._encoded_with(self.key_serializer, key))
         return None if value is None else self.serializer.decode(value)
 
     def contains(self, key: K) -> bool:
-        return self._encoded(self.key_serializer, key) in self._values
+        return self._encoded_with(self.key_serializer, key) in self._values
 
     def entries(self) -> list[tuple[K, V]]:
         """All keys and values at the time of the call, as a new list."""
@@ -295,15 +327,26 @@ class BroadcastState(Generic[K, V]):
         """Put all entries, or none if one is refused."""
         pairs = entries.items() if isinstance(entries, Mapping) else entries
         self._values.update(
-            [(self._encoded(self.key_serializer, k), self._encoded(self.serializer, v)) for k, v in pairs]
+            [
+                (self._encoded_with(self.key_serializer, k), self._encoded_with(self.serializer, v))
+                for k, v in pairs
+            ]
         )
 
     def remove(self, key: K) -> None:
         """Without effect if there is no such key."""
-        self._values.pop(self._encoded(self.key_serializer, key), None)
+        self._values.pop(self._encoded_with(self.key_serializer, key), None)
 
     def clear(self) -> None:
-        self._values.clear()
+        self._values = {}
+
+    def restore(self, restored: OperatorStatePartitions) -> None:
+        """Take the entries of a snapshot, migrated if necessary (S2); keys are never migrated, as in Flink."""
+        migrate = self._migration(restored)
+        keys, old_keys = self.key_serializer.schema, restored.key_schema
+        if old_keys is None or compatibility(new=keys, old=old_keys) is not Compatibility.AS_IS:
+            raise self._changed(f"its keys were {old_keys} and cannot be read as {keys}")
+        self._values = {item[0]: migrate(item[1]) for item in restored.items if isinstance(item, tuple)}
 
     def read_only(self) -> ReadOnlyBroadcastState[K, V]:
         """The view for the keyed side."""
@@ -317,12 +360,6 @@ class BroadcastState(Generic[K, V]):
             key_schema=self.key_serializer.schema,
             items=tuple(self._values.items()),
         )
-
-    def _encoded(self, serializer: TypeSerializer, part: K | V) -> bytes:
-        try:
-            return serializer.encode(part)
-        except UNENCODABLE as error:
-            raise StateError(str(error), operator=self._operator, state=self._name) from None
 
 
 class ReadOnlyBroadcastState(Generic[K, V]):
@@ -360,28 +397,19 @@ class OperatorStateBackend:
         """Names of the broadcast states that were requested or restored."""
         return [name for name, mode in self._modes().items() if mode is Mode.BROADCAST]
 
-    def get_list_state(self, descriptor: ListStateDescriptor) -> PartitionableListState[Any]:
+    def get_list_state(self, descriptor: ListStateDescriptor) -> PartitionableListState[object]:
         """A list that is split among the subtasks when the parallelism changes (S20)."""
         return self._list_state(descriptor, Mode.SPLIT_DISTRIBUTE)
 
-    def get_union_list_state(self, descriptor: ListStateDescriptor) -> PartitionableListState[Any]:
+    def get_union_list_state(self, descriptor: ListStateDescriptor) -> PartitionableListState[object]:
         """A list whose elements every subtask gets at a restore; it must drop those of others (S25)."""
         return self._list_state(descriptor, Mode.UNION)
 
     def get_broadcast_state(self, descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
         """A map that is the same in all subtasks; pass the keyed side its `read_only()` view (S24)."""
         self._refuse_other_kind(descriptor, MapStateDescriptor)
-
-        def create(items: tuple[Item, ...]) -> BroadcastState[Any, Any]:
-            return BroadcastState(
-                operator=self._operator,
-                name=descriptor.name,
-                key_serializer=descriptor.key_serializer,
-                serializer=descriptor.serializer,
-                items=items,
-            )
-
-        return self._state(descriptor, Mode.BROADCAST, create)
+        wanted: BroadcastState[Any, Any] = BroadcastState(self._operator, descriptor, Mode.BROADCAST)
+        return self._registered(wanted)
 
     def snapshot(
         self,
@@ -409,43 +437,25 @@ class OperatorStateBackend:
     def _modes(self) -> dict[str, Mode]:
         return {name: one.mode for name, one in {**self._restored, **self._states}.items()}
 
-    def _list_state(self, descriptor: ListStateDescriptor, mode: Mode) -> PartitionableListState[Any]:
+    def _list_state(self, descriptor: ListStateDescriptor, mode: Mode) -> PartitionableListState[object]:
         self._refuse_other_kind(descriptor, ListStateDescriptor)
+        wanted: PartitionableListState[object] = PartitionableListState(self._operator, descriptor, mode)
+        return self._registered(wanted)
 
-        def create(items: tuple[Item, ...]) -> PartitionableListState[Any]:
-            return PartitionableListState(
-                operator=self._operator,
-                name=descriptor.name,
-                mode=mode,
-                serializer=descriptor.serializer,
-                items=items,
+    def _registered(self, wanted: S) -> S:
+        """The state with the name of `wanted`: at the first request `wanted`, with its restored content."""
+        name, modes = wanted.name, self._modes()
+        if modes.get(name, wanted.mode) is not wanted.mode:
+            raise wanted.error(
+                f"it is {modes[name].value!r} state and cannot be {wanted.mode.value!r} state too; ask for it as"
+                " before, or take another name (S18)"
             )
-
-        return self._state(descriptor, mode, create)
-
-    def _state(
-        self,
-        descriptor: ListStateDescriptor | MapStateDescriptor,
-        mode: Mode,
-        create: Callable[[tuple[Item, ...]], S],
-    ) -> S:
-        name = descriptor.name
-        try:
-            serializer = descriptor.serializer
-            key_serializer = descriptor.key_serializer if isinstance(descriptor, MapStateDescriptor) else None
-        except TypeError as error:
-            raise self._error(str(error), name) from None
-        if descriptor.ttl is not None and descriptor.ttl.is_enabled:
-            raise self._error("operator state cannot expire; leave `ttl` out of its descriptor (S11)", name)
-        self._refuse_other_mode(name, mode)
-        restored = self._restored.get(name)
-        if name not in self._states:
-            items = self._readable(name, restored, serializer, key_serializer) if restored else ()
-            self._states[name] = create(items)
-        state = self._states[name]
-        self._refuse_other_type(name, state.serializer, serializer)
-        if isinstance(state, BroadcastState) and key_serializer is not None:
-            self._refuse_other_type(name, state.key_serializer, key_serializer)
+        state = self._states.get(name)
+        if state is None:
+            if name in self._restored:
+                wanted.restore(self._restored[name])
+            self._states[name] = state = wanted
+        state.refuse_other_types(wanted)
         return state  # type: ignore[return-value]  # one mode, one class
 
     def _refuse_other_kind(
@@ -457,58 +467,3 @@ class OperatorStateBackend:
                 operator=self._operator,
                 state=getattr(descriptor, "name", None),
             )
-
-    def _refuse_other_type(self, name: str, first: TypeSerializer, now: TypeSerializer) -> None:
-        if first.schema != now.schema:
-            raise self._error(
-                f"it was requested with {first.schema} and now with {now.schema}; use one type (S2)", name
-            )
-
-    def _refuse_other_mode(self, name: str, mode: Mode) -> None:
-        registered = self._modes().get(name, mode)
-        if registered is not mode:
-            raise self._error(
-                f"it is {registered.value!r} state and cannot be {mode.value!r} state too; ask for it as before, or "
-                "take another name (S18)",
-                name,
-            )
-
-    def _readable(
-        self,
-        name: str,
-        restored: OperatorStatePartitions,
-        serializer: TypeSerializer,
-        key_serializer: TypeSerializer | None,
-    ) -> tuple[Item, ...]:
-        """The restored items, migrated for `serializer` if necessary (S2); keys are never migrated, as in Flink."""
-        migrate = self._migration(name, restored.schema, serializer)
-        if key_serializer is None:
-            return tuple(migrate(item) for item in restored.items if isinstance(item, bytes))
-        old_keys = restored.key_schema
-        if (
-            old_keys is None
-            or compatibility(new=key_serializer.schema, old=old_keys) is not Compatibility.AS_IS
-        ):
-            raise self._changed(
-                f"its keys were {old_keys} and cannot be read as {key_serializer.schema}", name
-            )
-        return tuple((item[0], migrate(item[1])) for item in restored.items if isinstance(item, tuple))
-
-    def _migration(self, name: str, old: Schema, serializer: TypeSerializer) -> Callable[[bytes], bytes]:
-        match compatibility(new=serializer.schema, old=old):
-            case Compatibility.AS_IS:
-                return lambda data: data
-            case Compatibility.AFTER_MIGRATION:
-                return lambda data: serializer.migrate(data, old)
-            case Compatibility.INCOMPATIBLE:
-                raise self._changed(f"it was {old} and cannot be read as {serializer.schema}", name)
-
-    def _changed(self, problem: str, name: str) -> StateMigrationException:
-        return StateMigrationException(
-            f"{problem}; register it with a type that can read the old one (S2)",
-            operator=self._operator,
-            state=name,
-        )
-
-    def _error(self, problem: str, name: str) -> StateError:
-        return StateError(problem, operator=self._operator, state=name)

@@ -116,7 +116,7 @@ def _compatibility_of_records(new: Schema, old: Schema) -> Compatibility:
     return _migrated(_worst(compatibility(new=part, old=part_was) for part, part_was in stay))
 
 
-def _worst(found: Any) -> Compatibility:
+def _worst(found: Iterable[Compatibility]) -> Compatibility:
     """The worst of them; AS_IS if there are none."""
     order = list(Compatibility)
     return max(found, key=order.index, default=Compatibility.AS_IS)
@@ -293,7 +293,13 @@ class TypedSerializer:
         return self._encode(self.decode(value))
 
 
-class ScalarSerializer:
+class _ReadAsItIs:
+    def migrate(self, data: bytes, old: Schema) -> bytes:
+        """Only removes the timestamp: no other type can become one of these."""
+        return unstamped(data, old)[0]
+
+
+class ScalarSerializer(_ReadAsItIs):
     """A type whose values all have exactly one class, so an encoded value need not be decoded to be checked."""
 
     def __init__(self, kind: type, schema: Schema) -> None:
@@ -308,11 +314,6 @@ class ScalarSerializer:
             raise TypeError(f"{value!r} is no {self.schema}")
         return self._encode(value)
 
-    def migrate(self, data: bytes, old: Schema) -> bytes:
-        """Only removes the timestamp: no other type can become one of these."""
-        value, _ = unstamped(data, old)
-        return value
-
 
 _TUPLE, _SET, _FROZENSET, _BIG_INT, _DICT = range(1, 6)
 """Extension codes for the types that msgpack does not have."""
@@ -321,7 +322,7 @@ _INT_MIN, _INT_MAX = -(2**63), 2**64 - 1
 """The range of msgpack's integers."""
 
 
-class PlainSerializer:
+class PlainSerializer(_ReadAsItIs):
     """Any plain value, with its exact type restored: for states that declare no type.
 
     Plain values are None, bool, int of any size, float, str, bytes, and list, tuple, dict, set, frozenset of them.
@@ -333,20 +334,14 @@ class PlainSerializer:
 
     def __init__(self, schema: Schema = ANY) -> None:
         self.schema = schema
+        self.decode: Callable[[bytes], Any] = _decode
 
     def encode(self, value: object) -> bytes:
         """Raises TypeError for anything but plain values."""
         return _encode(_packed(value))
 
-    def decode(self, data: bytes) -> Any:
-        return _decode(data)
 
-    def migrate(self, data: bytes, old: Schema) -> bytes:
-        value, _ = unstamped(data, old)
-        return value
-
-
-def _packed(value: Any) -> Any:
+def _packed(value: Any) -> object:
     """The value in types that msgpack has."""
     kind = type(value)
     if kind in _AS_THEY_ARE:
@@ -371,7 +366,7 @@ def _extended(code: int, items: Iterable[object]) -> msgpack.Ext:
     return msgpack.Ext(code, _encode(list(items)))
 
 
-def _unpacked(code: int, data: memoryview) -> Any:
+def _unpacked(code: int, data: memoryview) -> object:
     match code:
         case 1:
             return tuple(_decode(data))

@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from threading import Lock
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 from msgspec import Struct, msgpack
@@ -25,33 +25,34 @@ from reference_impl.state.key_groups import Identity, KeyGroupRange, value_of
 from reference_impl.state.serializer import ANY, Schema
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
-class SnapshotFuture(Generic[T]):
+class SnapshotFuture(Generic[T_co]):
     """Runs the generator `slices` to its end; its return value is the result. Mutable.
 
     On the task's thread, `run_slice` can alternate with mail; on another thread, `run` does everything. `cancel` may
     be called on any thread (C12); a slice that is running is finished first.
     """
 
-    def __init__(self, slices: Generator[None, None, T]) -> None:
+    def __init__(self, slices: Generator[None, None, T_co]) -> None:
         self._slices = slices
         self._turn = Lock()
-        self._results: list[T] = []
+        self._results: list[T_co] = []
         self._error: BaseException | None = None
         self._is_cancelled = False
 
-    @classmethod
-    def of(cls, value: T) -> SnapshotFuture[T]:
+    @staticmethod
+    def of(value: T) -> SnapshotFuture[T]:
         """A future that has already ended with `value`."""
-        future = cls(_returning(lambda: value))
+        future = SnapshotFuture(_returning(lambda: value))
         future.run()
         return future
 
-    @classmethod
-    def calling(cls, work: Callable[[], T]) -> SnapshotFuture[T]:
+    @staticmethod
+    def calling(work: Callable[[], T]) -> SnapshotFuture[T]:
         """A future whose only slice calls `work`."""
-        return cls(_returning(work))
+        return SnapshotFuture(_returning(work))
 
     @property
     def is_done(self) -> bool:
@@ -63,7 +64,7 @@ class SnapshotFuture(Generic[T]):
         return self._is_cancelled
 
     @property
-    def written(self) -> T | None:
+    def written(self) -> T_co | None:
         """The result, even after a cancellation, so that it can be discarded (C8); None if there is none."""
         return self._results[0] if self._results else None
 
@@ -92,7 +93,7 @@ class SnapshotFuture(Generic[T]):
             finally:
                 self._turn.release()
 
-    def result(self) -> T:
+    def result(self) -> T_co:
         """The result; raises the error that ended it, or WrongState if it has not ended."""
         if self._is_cancelled:
             raise SnapshotCancelled("the snapshot was cancelled, so it has no result")
@@ -120,6 +121,8 @@ def _returning(work: Callable[[], T]) -> Generator[None, None, T]:
 StoredItems = bytes | list[bytes] | dict[Identity, bytes | None]
 """The content of one entry: a value, list elements or map entries, each encoded by its serializer."""
 
+SnapshotTransformer = Callable[[StoredItems], StoredItems | None]
+"""Filters an entry for a snapshot without changing it; None leaves the entry out (S16)."""
 Block = bytes
 """Some entries of one state and one key group, encoded."""
 
@@ -166,7 +169,7 @@ class KeyedStateHandle(Struct, frozen=True, kw_only=True):
         kept = {group: blocks for group, blocks in self.key_groups.items() if group in common}
         return msgspec.structs.replace(self, key_group_range=common, key_groups=kept)
 
-    def entries(self, name: str) -> Iterator[tuple[Any, Any, StoredItems]]:
+    def entries(self, name: str) -> Iterator[tuple[object, object, StoredItems]]:
         """Key, namespace and value of each entry of a state."""
         for blocks in self.key_groups.values():
             for block in blocks.get(name, ()):
@@ -175,7 +178,7 @@ class KeyedStateHandle(Struct, frozen=True, kw_only=True):
                     yield value_of(identity), None if namespace is None else value_of(namespace), items
 
 
-def encode_block(chunk: Chunk, kind: str, transform: Any = None) -> Block | None:
+def encode_block(chunk: Chunk, kind: str, transform: SnapshotTransformer | None = None) -> Block | None:
     """Encode the entries of a chunk, filtered by `transform`; None if none remain."""
     entries = chunk.entries
     if kind in _SEVERAL:
@@ -185,9 +188,9 @@ def encode_block(chunk: Chunk, kind: str, transform: Any = None) -> Block | None
     return _encode(entries) if entries else None
 
 
-def decode_block(block: Block) -> Iterable[tuple[EntryKey, Any]]:
+def decode_block(block: Block) -> Iterable[tuple[EntryKey, StoredItems]]:
     """The entries of a block, with their keys."""
-    entries: dict[EntryKey, Any] = _decode(block)
+    entries: dict[EntryKey, StoredItems] = _decode(block)
     return entries.items()
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from reference_impl.state.serializer import TypeSerializer, serializer_for
 
@@ -148,18 +148,23 @@ ReduceFunction = Callable[[Any, Any], Any]
 """Combines the old value and an added one, without changing either."""
 
 
-class AggregateFunction(Protocol):
+V_contra = TypeVar("V_contra", contravariant=True)
+A = TypeVar("A")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class AggregateFunction(Protocol[V_contra, A, R_co]):
     """Collects values in an accumulator of another type."""
 
-    def create_accumulator(self) -> Any:
+    def create_accumulator(self) -> A:
         """An empty accumulator."""
 
-    def add(self, value: Any, accumulator: Any) -> Any:
+    def add(self, value: V_contra, accumulator: A) -> A:
         """The accumulator with `value` added; may change and return its argument."""
 
-    def get_result(self, accumulator: Any) -> Any: ...
+    def get_result(self, accumulator: A) -> R_co: ...
 
-    def merge(self, a: Any, b: Any) -> Any:
+    def merge(self, a: A, b: A) -> A:
         """One accumulator from two; may change either."""
 
 
@@ -213,7 +218,7 @@ class AggregatingStateDescriptor:
 
     kind: ClassVar[str] = "aggregating"
     name: str
-    aggregate: AggregateFunction
+    aggregate: AggregateFunction[Any, Any, object]
     accumulator_type: Any = Any
     ttl: StateTtlConfig | None = None
 

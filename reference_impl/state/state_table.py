@@ -17,15 +17,19 @@ from reference_impl.state.copy_on_write_state_map import (
     StateMapSnapshot,
     Stored,
 )
-from reference_impl.state.key_groups import Identity, InternalKeyContext, identity_of, value_of
+from reference_impl.state.key_groups import HashableKey, Identity, InternalKeyContext, identity_of, value_of
 from reference_impl.state.serializer import UNENCODABLE, TypeSerializer
-from reference_impl.state.snapshots import Block, StateMetaInfo, StoredItems, decode_block, encode_block
+from reference_impl.state.snapshots import (
+    Block,
+    SnapshotTransformer,
+    StateMetaInfo,
+    StoredItems,
+    decode_block,
+    encode_block,
+)
 
 Change = Callable[[Any], Any]
 """Maps a stored value to its replacement; both are bytes, or None, which occurs only inside maps."""
-
-SnapshotTransformer = Callable[[StoredItems], StoredItems | None]
-"""Filters an entry for a snapshot without changing it; None leaves the entry out (S16)."""
 
 
 class StateTable:
@@ -44,21 +48,21 @@ class StateTable:
         """The number of entries; counts them."""
         return len(self.map)
 
-    def get(self, key: object, namespace: object) -> StoredItems | None:
+    def get(self, key: HashableKey, namespace: object) -> StoredItems | None:
         """The value stored for `key` and `namespace`, or None."""
         position, entry_key = self._place(key, namespace)
-        found: StoredItems | None = _items(self.map.get(position, entry_key))
-        return found
+        stored: Stored | None = self.map.get(position, entry_key)
+        return None if stored is None else _items(stored)
 
-    def put(self, key: object, namespace: object, items: StoredItems) -> None:
+    def put(self, key: HashableKey, namespace: object, items: StoredItems) -> None:
         position, entry_key = self._place(key, namespace)
         self.map.put(position, entry_key, self._stored(items))
 
-    def remove(self, key: object, namespace: object) -> None:
+    def remove(self, key: HashableKey, namespace: object) -> None:
         position, entry_key = self._place(key, namespace)
         self.map.remove(position, entry_key)
 
-    def lazy_entries(self) -> Iterator[tuple[Any, Any, StoredItems]]:
+    def lazy_entries(self) -> Iterator[tuple[HashableKey, object, StoredItems]]:
         """Key, namespace and value of each entry; entries may be added, changed and removed during the iteration.
 
         An entry added meanwhile may or may not appear; a changed one appears in its old or its new form.
@@ -68,7 +72,7 @@ class StateTable:
                 namespace, key = _key_of(entry_key)
                 yield key, namespace, _items(stored)
 
-    def keys(self, namespace: object) -> Iterator[Any]:
+    def keys(self, namespace: object) -> Iterator[object]:
         """The keys with an entry in that namespace; entries may be added and removed during the iteration."""
         wanted = None if namespace is None else identity_of(namespace)
         for chunk in self.map.chunks():
@@ -93,7 +97,7 @@ class StateTable:
         """Capture the current entries; the snapshot can be read later, on any thread."""
         return StateTableSnapshot(self.meta, self.map.snapshot(), self.snapshot_transformer)
 
-    def _place(self, key: Any, namespace: object) -> tuple[int, EntryKey]:
+    def _place(self, key: HashableKey, namespace: object) -> tuple[int, EntryKey]:
         identity, position = self.context.place(key)
         return position, identity if namespace is None else (identity_of(namespace), identity)
 
@@ -132,7 +136,12 @@ class StateTableSnapshot:
         return blocks
 
 
-class KeyedEntry:
+E = TypeVar("E", bound=Stored)
+"""What a state stores for one key: bytes, or the cell of a list or map."""
+T = TypeVar("T", list[bytes], dict[Identity, bytes | None])
+
+
+class KeyedEntry(Generic[E]):
     """The entry of the current key and one namespace in a table. Mutable: the namespace can be changed."""
 
     def __init__(self, table: StateTable) -> None:
@@ -142,7 +151,7 @@ class KeyedEntry:
         self._namespace: Identity | None = None
 
     @property
-    def namespace(self) -> Any:
+    def namespace(self) -> object:
         """None stands for the default namespace."""
         return None if self._namespace is None else value_of(self._namespace)
 
@@ -150,13 +159,13 @@ class KeyedEntry:
     def namespace(self, namespace: object) -> None:
         self._namespace = None if namespace is None else identity_of(namespace)
 
-    def get(self) -> Any:
+    def get(self) -> E | None:
         """The stored bytes or cell, which the caller must not change; None if there is none."""
         context, state_map = self._context, self._map
         position = context.position
         if position is None:
             raise context.no_key(self.table.name)
-        entries = state_map.directory[position >> state_map.shift].entries
+        entries: dict[EntryKey, E] = state_map.directory[position >> state_map.shift].entries
         if self._namespace is None:
             return entries.get(context.identity)
         return entries.get((self._namespace, context.identity))
@@ -178,9 +187,9 @@ class KeyedEntry:
         if len(entries) > chunk.entries_max:
             state_map.split_full(position)
 
-    def remove(self) -> Any:
-        """Remove and return the stored value; None if there was none."""
-        return self._map.remove(*self.place())
+    def remove(self) -> None:
+        """Without effect if nothing is stored."""
+        self._map.remove(*self.place())
 
     def put_items(self, items: list[bytes] | dict[Identity, bytes | None]) -> None:
         """Store a list or map; an empty one removes the entry."""
@@ -189,20 +198,18 @@ class KeyedEntry:
         else:
             self.remove()
 
-    def cell_to_write(self) -> Cell[Any] | None:
+    def cell_to_write(self) -> Cell[T] | None:
         """The cell, for the caller to change; None if there is none."""
         return self._map.cell_to_write(*self.place())
 
-    def merge(
-        self, target: object, sources: Iterable[object], combine: Callable[[list[Any]], Stored]
-    ) -> None:
+    def merge(self, target: object, sources: Iterable[object], combine: Callable[[list[E]], Stored]) -> None:
         """Combine what is stored under `target` and `sources`, store it under `target`, and remove the sources (S7).
 
         `combine` gets the stored values, the target's first. If it raises, nothing changes.
         """
         selected = self._namespace
         try:
-            found: dict[Identity | None, Any] = {}
+            found: dict[Identity | None, E] = {}
             for namespace in (target, *sources):
                 self.namespace = namespace
                 if (stored := self.get()) is not None:
@@ -233,7 +240,7 @@ class KeyedEntry:
 D = TypeVar("D")
 
 
-class HeapState(Generic[D]):
+class HeapState(Generic[D, E]):
     """Common part of the keyed states: the entry of the current key and namespace in `table`. Mutable.
 
     Answers to Flink's `AbstractHeapState`. Invariant: accesses concern the current key and the namespace that was set.
@@ -242,11 +249,11 @@ class HeapState(Generic[D]):
     def __init__(self, descriptor: D, serializer: TypeSerializer, table: StateTable) -> None:
         self.descriptor = descriptor
         self.table = table
-        self._serializer = serializer
-        self._entry = KeyedEntry(table)
+        self.serializer = serializer
+        self._entry: KeyedEntry[E] = KeyedEntry(table)
 
     @property
-    def current_namespace(self) -> Any:
+    def current_namespace(self) -> object:
         return self._entry.namespace
 
     def set_current_namespace(self, namespace: object) -> None:
@@ -257,17 +264,28 @@ class HeapState(Generic[D]):
 
     def _encoded(self, value: object) -> bytes:
         try:
-            return self._serializer.encode(value)
+            return self.serializer.encode(value)
         except UNENCODABLE as error:
             raise self._entry.refusal(error) from None
 
 
-def _items(stored: object) -> Any:
+class MergeableState(HeapState[D, E]):
+    """A state whose namespaces can be merged. Mutable."""
+
+    def merge_namespaces(self, target: object, sources: Iterable[object]) -> None:
+        """Merge the sources into the target, a list in their order, and remove the sources (S7)."""
+        self._entry.merge(target, sources, self._merged)
+
+    def _merged(self, stored: list[E]) -> Stored:
+        raise NotImplementedError
+
+
+def _items(stored: Stored) -> StoredItems:
     """The content of a cell, or the value itself."""
-    return stored.items if type(stored) is Cell else stored
+    return stored if isinstance(stored, bytes) else stored.items
 
 
-def _key_of(entry_key: EntryKey) -> tuple[Any, Any]:
+def _key_of(entry_key: EntryKey) -> tuple[object, HashableKey]:
     """Namespace and key."""
     if type(entry_key) is tuple:
         return value_of(entry_key[0]), value_of(entry_key[1])

@@ -14,6 +14,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, Protocol
 
+from reference_impl.state.key_groups import HashableKey
 from reference_impl.state.serializer import (
     Schema,
     TtlValue,
@@ -23,6 +24,7 @@ from reference_impl.state.serializer import (
     ttl_of,
     unstamped,
 )
+from reference_impl.state.snapshots import SnapshotTransformer, StoredItems
 from reference_impl.state.state_descriptor import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -60,7 +62,7 @@ class TtlStateSnapshotTransformer:
         self._time_to_live_ms = time_to_live_ms
         self._now_ms = now_ms
 
-    def __call__(self, stored: Any) -> Any:
+    def __call__(self, stored: StoredItems) -> StoredItems | None:
         now_ms = self._now_ms()
         match stored:
             case bytes():
@@ -68,7 +70,11 @@ class TtlStateSnapshotTransformer:
             case list():
                 living: Any = [element for element in stored if self._lives(element, now_ms)]
             case dict():
-                living = {key: value for key, value in stored.items() if self._lives(value, now_ms)}
+                living = {
+                    key: value
+                    for key, value in stored.items()
+                    if value is not None and self._lives(value, now_ms)
+                }
             case _:
                 raise TypeError(
                     f"a state stores a {type(stored).__name__}; this filter knows bytes, lists and dicts"
@@ -79,10 +85,6 @@ class TtlStateSnapshotTransformer:
         return expires_at(last_access_of(data), self._time_to_live_ms) > now_ms
 
 
-Living = Callable[[Any], Any]
-"""Returns the unexpired part of a stored value: None if all has expired, the same object if nothing has."""
-
-
 class TtlIncrementalCleanup:
     """Visits some entries at each access to a state and removes what has expired. Mutable: its position in the walk.
 
@@ -90,11 +92,11 @@ class TtlIncrementalCleanup:
     may show an older value, and an update in between must not be lost. Without accesses nothing is cleaned (S16).
     """
 
-    def __init__(self, *, table: StateTable, living: Living, cleanup_size: int) -> None:
+    def __init__(self, *, table: StateTable, living: SnapshotTransformer, cleanup_size: int) -> None:
         self._table = table
         self._living = living
         self._cleanup_size = cleanup_size
-        self._walk: Iterator[tuple[Any, Any, Any]] = iter(())
+        self._walk: Iterator[tuple[HashableKey, object, StoredItems]] = iter(())
 
     def state_accessed(self) -> None:
         """Visit the next entries; after the last one, start again."""
@@ -106,7 +108,9 @@ class TtlIncrementalCleanup:
             clean_entry(self._table, entry, self._living)
 
 
-def clean_entry(table: StateTable, entry: tuple[object, object, object], living: Living) -> bool:
+def clean_entry(
+    table: StateTable, entry: tuple[HashableKey, object, StoredItems], living: SnapshotTransformer
+) -> bool:
     """Remove what has expired from an entry, or the whole entry; return whether anything was removed."""
     key, namespace, shown = entry
     if living(shown) is shown:  # the common case: nothing to remove
@@ -203,7 +207,7 @@ class TtlStateFactory:
             case ListStateDescriptor():
                 return TtlListState(descriptor, inner, ttl, accessed)
             case MapStateDescriptor():
-                return TtlMapState(descriptor, inner, ttl, accessed, serializer=serializer)
+                return TtlMapState(descriptor, inner, ttl, accessed)
             case ReducingStateDescriptor():
                 return TtlReducingState(descriptor, inner, ttl, accessed)
             case AggregatingStateDescriptor():

@@ -20,6 +20,7 @@ from reference_impl.state.keyed_state import (
     MapEntries,
     MapIterator,
     MapState,
+    Project,
     ReducingState,
     ValueState,
 )
@@ -79,7 +80,7 @@ class TtlDecorator:
             update(self.stamped(value.value))
         return value
 
-    def merged(self, old: TtlValue, new: TtlValue, merge: Callable[[Any, Any], Any]) -> TtlValue:
+    def merged(self, old: TtlValue, new: TtlValue, merge: ReduceFunction) -> TtlValue:
         """What may be seen of the two, merged, with the current time."""
         match [one.value for one in (self.shown(old), self.shown(new)) if one is not None]:
             case [first, second]:
@@ -90,6 +91,10 @@ class TtlDecorator:
 
 
 D = TypeVar("D")
+A = TypeVar("A")
+V = TypeVar("V")
+K = TypeVar("K")
+P = TypeVar("P")
 S = TypeVar("S", bound=KeyedState)
 M = TypeVar("M", bound=ListState | ReducingState | AggregatingState)
 
@@ -113,7 +118,7 @@ class TtlKeyedState(Generic[D, S]):
         self._accessed = accessed
 
     @property
-    def current_namespace(self) -> Any:
+    def current_namespace(self) -> object:
         """The namespace of the next access."""
         return self._inner.current_namespace
 
@@ -121,9 +126,10 @@ class TtlKeyedState(Generic[D, S]):
 class TtlMergingState(TtlKeyedState[D, M]):
     """A state whose namespaces can be merged (S7). Mutable."""
 
-    def __init__(self, descriptor: D, inner: M, ttl: TtlDecorator, accessed: Callable[[], None]) -> None:
-        super().__init__(descriptor, inner, ttl, accessed)
-        self.merge_namespaces = inner.merge_namespaces
+    @property
+    def merge_namespaces(self) -> Callable[[object, Iterable[object]], None]:
+        """Merge the sources, given second, into the target, and remove them (S7)."""
+        return self._inner.merge_namespaces
 
 
 class TtlValueState(TtlKeyedState[ValueStateDescriptor, ValueState]):
@@ -192,14 +198,8 @@ class TtlListState(TtlMergingState[ListStateDescriptor, ListState]):
         return [self._ttl.stamped(element) for element in given]
 
 
-_Project = Callable[[Identity, Any], Any]
-"""What an iterator returns for an entry: key, value or both."""
-
-
 class TtlMapState(TtlKeyedState[MapStateDescriptor, MapState]):
     """A `MapState` whose entries expire, each with its own timestamp. Mutable.
-
-    `serializer` reads and writes the timestamped values.
 
     Answers to Flink's `TtlMapState`. Invariant: each access that finds an expired entry, by its key or in a view,
     removes it; removing the last one removes the whole map (S14, FLINK-21413). A view keeps the key and namespace with
@@ -210,24 +210,12 @@ class TtlMapState(TtlKeyedState[MapStateDescriptor, MapState]):
     An expired entry that is still stored leaves the map empty (S14); in Flink `isEmpty` then says no.
     """
 
-    def __init__(
-        self,
-        descriptor: MapStateDescriptor,
-        inner: MapState,
-        ttl: TtlDecorator,
-        accessed: Callable[[], None],
-        *,
-        serializer: TypeSerializer,
-    ) -> None:
-        super().__init__(descriptor, inner, ttl, accessed)
-        self._serializer = serializer
-
-    def get(self, key: Any) -> Any:
+    def get(self, key: object) -> Any:
         """A copy of the value; None if there is none, if it has expired, or if it is None."""
         found = self._read(key)
         return None if found is None else found.value
 
-    def contains(self, key: Any) -> bool:
+    def contains(self, key: object) -> bool:
         """Whether there is an entry that may be seen, even with the value None; counts as a read."""
         return self._read(key) is not None
 
@@ -236,55 +224,55 @@ class TtlMapState(TtlKeyedState[MapStateDescriptor, MapState]):
         self._accessed()
         return not len(self._view(lambda key, _: key))
 
-    def put(self, key: Any, value: Any) -> None:
+    def put(self, key: object, value: object) -> None:
         self._accessed()
         self._inner.put(key, self._ttl.stamped(value))
 
-    def put_all(self, values: Mapping[Any, Any]) -> None:
+    def put_all(self, values: Mapping[K, object]) -> None:
         """Put all entries, or none if one is refused."""
         self._accessed()
         stamped = self._ttl.stamped
         self._inner.put_all(values and {key: stamped(value) for key, value in values.items()})
 
-    def remove(self, key: Any) -> None:
+    def remove(self, key: object) -> None:
         self._accessed()
         self._inner.remove(key)
 
-    def entries(self) -> TtlMapView:
+    def entries(self) -> TtlMapView[tuple[object, object]]:
         """Pairs of key and value, in the order in which the keys were first put."""
         self._accessed()
         return self._view(lambda key, value: (self._inner.key_of(key), value))
 
-    def keys(self) -> TtlMapView:
+    def keys(self) -> TtlMapView[object]:
         """The keys, in the order in which they were first put."""
         self._accessed()
         return self._view(lambda key, _: self._inner.key_of(key))
 
-    def values(self) -> TtlMapView:
+    def values(self) -> TtlMapView[object]:
         """The values, in the order in which their keys were first put."""
         self._accessed()
         return self._view(lambda _, value: value)
 
-    def iterator(self) -> TtlMapIterator:
+    def iterator(self) -> TtlMapIterator[tuple[object, object]]:
         """An iterator over the entries that can remove the one it returned last."""
         return iter(self.entries())
 
-    def _read(self, key: Any) -> TtlValue | None:
+    def _read(self, key: object) -> TtlValue | None:
         self._accessed()
         inner = self._inner
         return self._ttl.read(
             inner.get(key), update=partial(inner.put, key), clear=partial(inner.remove, key)
         )
 
-    def _view(self, project: _Project) -> TtlMapView:
-        return TtlMapView(self._inner.entries_here(), self._ttl, self._serializer, project)
+    def _view(self, project: Project[P]) -> TtlMapView[P]:
+        return TtlMapView(self._inner.entries_here(), self._ttl, self._inner.serializer, project)
 
 
-class TtlMapView:
+class TtlMapView(Generic[P]):
     """A live view of a map: each iteration starts anew, each length is counted anew."""
 
     def __init__(
-        self, entries: MapEntries, ttl: TtlDecorator, serializer: TypeSerializer, project: _Project
+        self, entries: MapEntries, ttl: TtlDecorator, serializer: TypeSerializer, project: Project[P]
     ) -> None:
         self._entries = entries
         self._ttl = ttl
@@ -297,15 +285,15 @@ class TtlMapView:
             return len(stored)
         return sum(data is not None and not self._ttl.has_expired(last_access_of(data)) for data in stored)
 
-    def __iter__(self) -> TtlMapIterator:
+    def __iter__(self) -> TtlMapIterator[P]:
         return TtlMapIterator(self._entries, self._ttl, self._serializer, self._project)
 
 
-class TtlMapIterator(MapIterator):
+class TtlMapIterator(MapIterator[P]):
     """Iterates once over a map; each entry that it passes counts as read. Mutable."""
 
     def __init__(
-        self, entries: MapEntries, ttl: TtlDecorator, serializer: TypeSerializer, project: _Project
+        self, entries: MapEntries, ttl: TtlDecorator, serializer: TypeSerializer, project: Project[P]
     ) -> None:
         super().__init__(entries, project)
         self._ttl = ttl
@@ -323,7 +311,7 @@ class TtlMapIterator(MapIterator):
                 self._next = identity
         return True
 
-    def _value_of(self, _identity: Identity, /) -> Any:
+    def _value_of(self, _identity: Identity, /) -> object:
         assert self._found is not None
         return self._found.value
 
@@ -380,20 +368,20 @@ class TtlReducingState(TtlMergingState[ReducingStateDescriptor, ReducingState]):
 class TtlAggregateFunction:
     """Applies `aggregate` to timestamped accumulators; the result gets the current time."""
 
-    def __init__(self, aggregate: AggregateFunction, ttl: TtlDecorator) -> None:
-        self._aggregate = aggregate
+    def __init__(self, aggregate: AggregateFunction[V, A, object], ttl: TtlDecorator) -> None:
+        self._aggregate: AggregateFunction[Any, Any, object] = aggregate
         self._ttl = ttl
 
     def create_accumulator(self) -> TtlValue:
         return self._ttl.stamped(self._aggregate.create_accumulator())
 
-    def add(self, value: Any, accumulator: TtlValue) -> TtlValue:
+    def add(self, value: object, accumulator: TtlValue) -> TtlValue:
         """The accumulator with `value`; a new one if it has expired."""
         shown = self._ttl.shown(accumulator)
         into = self._aggregate.create_accumulator() if shown is None else shown.value
         return self._ttl.stamped(self._aggregate.add(value, into))
 
-    def get_result(self, accumulator: TtlValue) -> Any:
+    def get_result(self, accumulator: TtlValue) -> object:
         """The result, even of an expired accumulator."""
         return self._aggregate.get_result(accumulator.value)
 

@@ -264,7 +264,7 @@ class OperatorChain:
 
     def snapshot_state(
         self,
-        futures: MutableMapping[str, Any],
+        futures: MutableMapping[str, OperatorSnapshotFutures],
         metadata: CheckpointMetaData,
         options: CheckpointOptions,
     ) -> None:
@@ -327,6 +327,9 @@ def _call_all(actions: Iterable[Callable[[], None]]) -> None:
         raise first
 
 
+_Elements = tuple[OperatorInput, ...]
+
+
 class AsyncOperator(Protocol):
     """The methods that every implementation of the operator has."""
 
@@ -372,7 +375,7 @@ class PatientlyFed:
     def __init__(self, operator: AsyncOperator, restored: Iterable[QueueElement]) -> None:
         self._operator = operator
         self._restored = restored
-        self.entering: tuple[Any, ...] = ()
+        self.entering: _Elements = ()
         self.snapshot = operator.snapshot
 
     def open(self) -> None:
@@ -424,7 +427,7 @@ def async_link(
     operator_id: str,
     restored: Iterable[QueueElement],
     is_hard: bool,
-    blocked: Callable[[tuple[Any, ...]], tuple[Any, ...]],
+    blocked: Callable[[_Elements], _Elements],
 ) -> OperatorLink:
     """Build the link. `is_hard` feeds a full queue; `blocked` gives what a snapshot holds of the waiting element."""
     kind = PatientlyFed if is_hard else Fed
@@ -442,16 +445,22 @@ def async_link(
 class _ElementState:
     """An `OperatorStateHandler` whose state is the operator's elements; `open` restores them."""
 
-    def __init__(self, operator: Fed | PatientlyFed, timers: Timers, *, blocked: Any) -> None:
+    def __init__(
+        self,
+        operator: Fed | PatientlyFed,
+        timers: Timers,
+        *,
+        blocked: Callable[[_Elements], _Elements],
+    ) -> None:
         del timers
         self._operator = operator
         self._blocked = blocked
 
-    def initialize_operator_state(self, operator: Any) -> None:
+    def initialize_operator_state(self, operator: object) -> None:
         """Does nothing: the operator's `open` restores the elements."""
 
     def snapshot_state(
-        self, operator: Any, metadata: CheckpointMetaData, options: CheckpointOptions
+        self, operator: object, metadata: CheckpointMetaData, options: CheckpointOptions
     ) -> OperatorSnapshotFutures:
         """Elements are frozen values: nothing is copied, and there is no asynchronous part."""
         del operator, metadata, options

@@ -9,7 +9,7 @@ until `finish` has returned.
 from __future__ import annotations
 
 from collections.abc import Callable, MutableMapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from reference_impl.checkpoint_events import (
     CheckpointMetaData,
@@ -19,6 +19,7 @@ from reference_impl.checkpoint_events import (
     StopMode,
     can,
 )
+from reference_impl.checkpoints.async_checkpoint import OperatorSnapshotFutures
 from reference_impl.elements import OperatorInput
 from reference_impl.mailbox.availability import Availability
 from reference_impl.mailbox.mailbox import MailboxExecutor
@@ -139,7 +140,7 @@ class OperatorStateHandler(Protocol):
 
     def snapshot_state(
         self, operator: object, metadata: CheckpointMetaData, options: CheckpointOptions
-    ) -> Any:
+    ) -> OperatorSnapshotFutures:
         """Take the synchronous part, in the order of C6; return the futures of the rest."""
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
@@ -226,7 +227,7 @@ class StreamOperatorWrapper:
 
     def snapshot_state(
         self,
-        futures: MutableMapping[str, Any],
+        futures: MutableMapping[str, OperatorSnapshotFutures],
         metadata: CheckpointMetaData,
         options: CheckpointOptions,
     ) -> None:

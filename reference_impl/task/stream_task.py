@@ -289,11 +289,6 @@ class StreamTask:
         self._ensure_not_canceled()
         self.after_invoke()
 
-    @property
-    def may_end(self) -> bool:
-        """Whether `after_invoke` would not have to wait (M47)."""
-        return all(self._checkpoints.termination_conditions())
-
     def after_invoke(self) -> None:
         """Wait for the last checkpoint, run the last mail, close the operators (M47)."""
         self._all_actions_complete_after(self._checkpoints.termination_conditions())

@@ -38,29 +38,29 @@ class SubtaskCheckpoints(Protocol):
         options: CheckpointOptions,
         metrics: CheckpointMetrics,
         *,
-        operator_chain: Any,
+        operator_chain: OperatorChain,
         is_task_finished: bool,
         is_running: Callable[[], bool],
     ) -> None:
         """Take the snapshot (C1-C7)."""
 
     def notify_checkpoint_complete(
-        self, checkpoint_id: int, *, operator_chain: Any, is_running: Callable[[], bool]
+        self, checkpoint_id: int, *, operator_chain: OperatorChain, is_running: Callable[[], bool]
     ) -> None:
         """The checkpoint is durable (C13)."""
 
     def notify_checkpoint_aborted(
-        self, checkpoint_id: int, *, operator_chain: Any, is_running: Callable[[], bool]
+        self, checkpoint_id: int, *, operator_chain: OperatorChain, is_running: Callable[[], bool]
     ) -> None:
         """The checkpoint will never complete (C12)."""
 
     def notify_checkpoint_subsumed(
-        self, checkpoint_id: int, *, operator_chain: Any, is_running: Callable[[], bool]
+        self, checkpoint_id: int, *, operator_chain: OperatorChain, is_running: Callable[[], bool]
     ) -> None:
         """The checkpoint is no longer kept (C13)."""
 
     def abort_checkpoint_on_barrier(
-        self, checkpoint_id: int, cause: CheckpointException, *, operator_chain: Any
+        self, checkpoint_id: int, cause: CheckpointException, *, operator_chain: OperatorChain
     ) -> None:
         """Abort a checkpoint of which not all barriers will come (C25)."""
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from reference_impl.checkpoint_events import CheckpointOptions
 from reference_impl.checkpoints.state_handler import (
+    FunctionInitializationContext,
     StateBackend,
-    StateInitializationContext,
     StreamOperatorStateHandler,
 )
 from reference_impl.functions.keyed_operators import KeyedBroadcastProcessOperator
@@ -73,7 +73,7 @@ class _KeyedSideWrites(KeyedBroadcastProcessOperator):
     Where the keyed side only reads, the defect is the reference.
     """
 
-    def initialize_state(self, context: StateInitializationContext) -> None:
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
         super().initialize_state(context)
         self._views.update(self._states)  # type: ignore[arg-type]  # this is the defect
 

@@ -172,10 +172,10 @@ class _WaitsOutBackoff(AsyncWaitOperator):
 
 
 class _EmptyInTheEnd(Attempts):
-    def _settle(self, handle: Any, results: Any, error: BaseException | None) -> None:
-        if error is not None and self.number > 1:
-            results, error = (), None
-        super()._settle(handle, results, error)
+    def _settle(self, outcome: Any) -> None:
+        if outcome.error is not None and self.number > 1:
+            outcome.results, outcome.error = (), None
+        super()._settle(outcome)
 
 
 class _SwallowsLastError(_OfOtherAttempts):

@@ -37,7 +37,9 @@ class _ReportsEmptyState(AsyncCheckpointRunnable):
     """Makes a restore look for the state of an operator that has none, so that it cannot be taken out of a job."""
 
     def _report(self, snapshot: TaskStateSnapshot) -> None:
-        self._task_state_store.report_task_state_snapshots(self.metadata, self._metrics, snapshot)
+        self._task_state_store.responder.acknowledge_checkpoint(
+            self.metadata.checkpoint_id, self._metrics, snapshot
+        )
 
 
 class _DiscardsReportedState(AsyncCheckpointRunnable):

@@ -13,7 +13,7 @@ from reference_impl.functions.sink import Transactions, TwoPhaseCommitSinkFuncti
 from tools.defects.kinds import PropertyDefect
 
 
-class _DropsPendingOnAbort(TwoPhaseCommitSinkFunction):
+class _DropsPendingOnAbort(TwoPhaseCommitSinkFunction[int]):
     """Aborts the transaction of an aborted checkpoint, whose data belong to the next one that completes.
 
     Where no checkpoint is aborted, the defect is the reference.
@@ -25,7 +25,7 @@ class _DropsPendingOnAbort(TwoPhaseCommitSinkFunction):
             self._transactions.abort(dropped.handle)
 
 
-class _OnePhaseSink(TwoPhaseCommitSinkFunction):
+class _OnePhaseSink(TwoPhaseCommitSinkFunction[int]):
     """Writes again what it has shown, if the checkpoint is lost.
 
     Where nothing dies, the same rows are visible in the end, only earlier.
@@ -36,7 +36,7 @@ class _OnePhaseSink(TwoPhaseCommitSinkFunction):
         self.notify_checkpoint_complete(context.checkpoint_id)
 
 
-class _KeepsNewestPending(TwoPhaseCommitSinkFunction):
+class _KeepsNewestPending(TwoPhaseCommitSinkFunction[int]):
     """Never commits the data of a checkpoint whose notification is lost, or which is aborted.
 
     Where each checkpoint is notified before the next, the defect is the reference.
@@ -47,7 +47,7 @@ class _KeepsNewestPending(TwoPhaseCommitSinkFunction):
         super().snapshot_state(context)
 
 
-class _BeginsAfterFinish(TwoPhaseCommitSinkFunction):
+class _BeginsAfterFinish(TwoPhaseCommitSinkFunction[int]):
     """Leaves a transaction open for good, with its locks; before the end of the input it is the reference."""
 
     def finish(self) -> None:
@@ -57,7 +57,7 @@ class _BeginsAfterFinish(TwoPhaseCommitSinkFunction):
         """Nothing."""
 
 
-class _RefusesUnknown(TwoPhaseCommitSinkFunction):
+class _RefusesUnknown(TwoPhaseCommitSinkFunction[int]):
     """Ends sound jobs: a notification may be late, repeated, or meant for an earlier run.
 
     Where each checkpoint is notified once and at once, the defect is the reference.
@@ -68,13 +68,13 @@ class _RefusesUnknown(TwoPhaseCommitSinkFunction):
         super().notify_checkpoint_complete(checkpoint_id)
 
 
-class _ShowsEachCommit(Transactions):
+class _ShowsEachCommit(Transactions[int]):
     """Copies a transaction's values to a new one at every commit, and commits that.
 
     Where nothing is restored, the defect is the reference.
     """
 
-    def __init__(self, store: Transactions) -> None:
+    def __init__(self, store: Transactions[int]) -> None:
         self._store = store
         self._values: dict[Any, list[Any]] = {}
 

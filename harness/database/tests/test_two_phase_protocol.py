@@ -38,13 +38,13 @@ LIFE = [
 DEATHS = 15
 
 
-class Mortal:
+class Mortal(Transactions[Any]):
     """A store on a server, of whose writers each dies at its point. Mutable."""
 
     def __init__(
         self,
         database: RunDatabase,
-        take_over: Callable[[RunDatabase], tuple[Any, Transactions]],
+        take_over: Callable[[RunDatabase], tuple[Any, Transactions[Any]]],
         *,
         every: int,
     ) -> None:
@@ -53,11 +53,11 @@ class Mortal:
         self._database = database
         self._take_over = take_over
         self._sink: CoordinatedSink | EpochSink
-        self._inner: Transactions
+        self._inner: Transactions[Any]
         self.points = 0
         self.deaths = 0
 
-    def sink(self) -> TwoPhaseCommitSinkFunction:
+    def sink(self) -> TwoPhaseCommitSinkFunction[Any]:
         """A new attempt's."""
         self._sink, self._inner = self._take_over(self._database)
         return TwoPhaseCommitSinkFunction(self, now_ms=lambda: 0)
@@ -114,13 +114,13 @@ def nothing_saved(parts: object, *, committed: int) -> Restored:
     return Restored(saved=None, passed_over=())
 
 
-def over_xa(database: RunDatabase) -> tuple[TwoPhaseSink, Transactions]:
+def over_xa(database: RunDatabase) -> tuple[TwoPhaseSink, Transactions[Any]]:
     sink = TwoPhaseSink(MySqlDriver(database.sink), subtask=1)
     sink.take_over(now_ms=1, restore=nothing_saved)
     return sink, XaTransactions(sink)
 
 
-def over_one_transaction(database: RunDatabase) -> tuple[EpochSink, Transactions]:
+def over_one_transaction(database: RunDatabase) -> tuple[EpochSink, Transactions[Any]]:
     sink = EpochSink(MySqlDriver(database.sink), subtask=1)
     return sink, WriteAheadTransactions(sink, attempt=sink.take_over(now_ms=1))
 
@@ -133,7 +133,7 @@ def prepared(database: RunDatabase) -> list[str]:
 @pytest.mark.parametrize("every", [3, 5, 7, 11, 13])
 @pytest.mark.parametrize("take_over", [over_xa, over_one_transaction])
 def test_what_is_visible_is_the_committed_prefix_however_often_it_dies_c43(
-    database: RunDatabase, take_over: Callable[[RunDatabase], tuple[Any, Transactions]], every: int
+    database: RunDatabase, take_over: Callable[[RunDatabase], tuple[Any, Transactions[Any]]], every: int
 ) -> None:
     """Dead after so many points: in the midst of a restore, or of a checkpoint's life."""
     store = Mortal(database, take_over, every=every)

@@ -24,7 +24,7 @@ class _Handle(TypedDict):
     """(id, j, value) of each output."""
 
 
-class WriteAheadTransactions(Transactions):
+class WriteAheadTransactions(Transactions[_Handle]):
     """The transactions of one attempt. Mutable: counts its epochs."""
 
     def __init__(self, sink: EpochSink, *, attempt: Takeover) -> None:

@@ -19,7 +19,7 @@ _Handle = tuple[int, int]
 """The epoch, and the token of the attempt that prepares it."""
 
 
-class XaTransactions(Transactions):
+class XaTransactions(Transactions[_Handle]):
     """The transactions of one attempt, whose sink has taken over. Mutable: counts its epochs."""
 
     def __init__(self, sink: TwoPhaseSink) -> None:

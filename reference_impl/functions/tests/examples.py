@@ -19,6 +19,7 @@ from reference_impl.functions.process_function import Collector, ProcessContext,
 from reference_impl.functions.sink import SinkContext
 from reference_impl.state.keyed_state import ValueState
 from reference_impl.state.state_descriptor import ListStateDescriptor, ValueStateDescriptor
+from reference_impl.state.ttl_states import TtlValueState
 
 
 class StreamFilter:
@@ -145,7 +146,7 @@ class CountWindowAverage:
             raise ValueError(f"the average of {threshold} values; give 1 or more")
         self._threshold = threshold
         self._rounding = rounding
-        self._sum: ValueState
+        self._sum: ValueState | TtlValueState
 
     def open(self, context: RuntimeContext) -> None:
         """Register count and sum as one value."""

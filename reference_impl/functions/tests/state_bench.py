@@ -22,7 +22,7 @@ class StateBench:
         self.backend.restore(handle)
         self.state = FunctionState(function)
         is_restored = handle is not None if restored is None else restored
-        self.state.initialize(
+        self.state.initialize_state(
             StateInitializationContext(
                 operator_id="function",
                 restored_checkpoint_id=1 if is_restored else None,
@@ -32,7 +32,7 @@ class StateBench:
 
     def save(self, checkpoint_id: int = 1, timestamp: int = 0) -> OperatorStateHandle | None:
         """Both parts of a snapshot."""
-        self.state.snapshot(
+        self.state.snapshot_state(
             StateSnapshotContext(
                 operator_id="function", checkpoint_id=checkpoint_id, checkpoint_timestamp=timestamp
             )

@@ -22,7 +22,7 @@ class Phase(Enum):
     ABORTED = "aborted"
 
 
-class TransactionStore(Transactions):
+class TransactionStore(Transactions[int]):
     """In memory. Strict: what no honest sink does is an AssertionError. Mutable."""
 
     def __init__(self, crash_points: Iterable[int] = ()) -> None:

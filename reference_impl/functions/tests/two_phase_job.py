@@ -28,7 +28,7 @@ STEPS = (
 )
 """What may happen, and may happen again; anything that has no object at the moment does not happen."""
 
-BuildSink = Callable[[], TwoPhaseCommitSinkFunction]
+BuildSink = Callable[[], TwoPhaseCommitSinkFunction[int]]
 """Makes a sink over the store, at the start and after each death."""
 
 
@@ -47,7 +47,7 @@ class Store(Protocol):
 
 
 def initialized(
-    sink: TwoPhaseCommitSinkFunction, handle: OperatorStateHandle | None, checkpoint_id: int | None
+    sink: TwoPhaseCommitSinkFunction[int], handle: OperatorStateHandle | None, checkpoint_id: int | None
 ) -> OperatorStateBackend:
     """Initialise `sink` from what checkpoint `checkpoint_id` held, if any."""
     backend = OperatorStateBackend(operator="sink")
@@ -61,7 +61,7 @@ def initialized(
 
 
 def snapshot_of(
-    sink: TwoPhaseCommitSinkFunction, backend: OperatorStateBackend, checkpoint_id: int
+    sink: TwoPhaseCommitSinkFunction[int], backend: OperatorStateBackend, checkpoint_id: int
 ) -> OperatorStateHandle | None:
     """Both parts of the sink's snapshot."""
     sink.snapshot_state(StateSnapshotContext(operator_id="sink", checkpoint_id=checkpoint_id))

@@ -78,7 +78,7 @@ class KeyedStateModel(RuleBasedStateMachine):
         iterator = self.store(key).get_map_state(MAP).iterator()
         entries = self.model.get(("map", repr(key)), {})
         for inner, number in iterator:
-            if number is None or number % 2:
+            if not isinstance(number, int) or number % 2:
                 iterator.remove()
                 del entries[repr(inner)]
         if not entries:

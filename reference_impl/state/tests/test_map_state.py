@@ -99,6 +99,7 @@ def test_to_ask_for_the_next_entry_does_not_change_which_one_is_removed_s6() -> 
     while iterator.has_next():
         key, _ = next(iterator)
         iterator.has_next()
+        assert isinstance(key, int)
         if key % 2:
             iterator.remove()
 

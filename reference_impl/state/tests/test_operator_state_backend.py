@@ -143,7 +143,9 @@ def test_what_was_added_or_read_is_not_shared_with_the_state_s23() -> None:
 
     lists.add(mine)
     mine.append(2)
-    lists.get()[0].append(3)
+    [read] = lists.get()
+    assert isinstance(read, list)
+    read.append(3)
 
     assert lists.get() == [[1]]
 

@@ -11,11 +11,11 @@ from reference_impl.functions.tests.transaction_store import Phase, TransactionS
 from reference_impl.functions.tests.two_phase_job import TwoPhaseJob
 from tools.defects.tests.wrong_parts import wrong_part
 
-Build = Callable[[TransactionStore], Callable[[], TwoPhaseCommitSinkFunction]]
+Build = Callable[[TransactionStore], Callable[[], TwoPhaseCommitSinkFunction[int]]]
 """Given the store: a function that makes a sink, at the start and after each restore."""
 
 
-def honest(store: TransactionStore) -> Callable[[], TwoPhaseCommitSinkFunction]:
+def honest(store: TransactionStore) -> Callable[[], TwoPhaseCommitSinkFunction[int]]:
     return lambda: TwoPhaseCommitSinkFunction(store, now_ms=lambda: 0)
 
 
@@ -25,7 +25,7 @@ def planted(name: str) -> Build:
     if issubclass(wrong, TwoPhaseCommitSinkFunction):
         return lambda store: lambda: wrong(store, now_ms=lambda: 0)
 
-    def over_wrong_transactions(store: TransactionStore) -> Callable[[], TwoPhaseCommitSinkFunction]:
+    def over_wrong_transactions(store: TransactionStore) -> Callable[[], TwoPhaseCommitSinkFunction[int]]:
         transactions = wrong(store)
         return lambda: TwoPhaseCommitSinkFunction(transactions, now_ms=lambda: 0)
 

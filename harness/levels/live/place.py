@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
 
 from harness.database import transactions
 from harness.database.checkpoint_store import CheckpointStore, checkpoint_folder
@@ -25,6 +24,7 @@ from harness.scenario.model import Fault, Scenario
 from harness.scenario.plan import RunPlan
 from harness.scenario.workloads.lookups import LookupSource
 from harness.sut.clients import CLIENTS
+from harness.sut.function_under_test import Client
 from harness.sut.inside_faults import InsideFaults
 from harness.sut.loop_watch import LoopWatch, code_of
 from harness.sut.phases import EarlierAttempts
@@ -74,7 +74,7 @@ class RealPlace:
         del loop
         return AsyncMySqlDriver(self._plan.lookups)
 
-    def client(self, name: str) -> Any:
+    def client(self, name: str) -> Client:
         return CLIENTS[name](self._plan.lookups)
 
     def inside(
@@ -96,7 +96,7 @@ class RealPlace:
         return None
 
     def watching(
-        self, loop: asyncio.AbstractEventLoop, journal: Journal, lookup: Any
+        self, loop: asyncio.AbstractEventLoop, journal: Journal, lookup: object
     ) -> AbstractContextManager[None]:
         if isinstance(lookup, UserLookup):
             watch_connects(self._plan.lookups.port)

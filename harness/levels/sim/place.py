@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from types import CodeType
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
 
 from harness.database.checkpoint_store import CheckpointStore
 from harness.database.simulated.hub import Actor, Hub
@@ -93,7 +93,7 @@ def _read_rows(tape: Tape, table: str, rows: Sequence[tuple[Any, ...]], values: 
     tape.numbered += len(rows)
 
 
-def _decoded(text: str, values: Json) -> Any:
+def _decoded(text: str, values: Json) -> object:
     """The value stored as `text`; `values` keeps what was decoded, for the audit and the outputs hold the same."""
     if text not in values:
         values[text] = stored_value(text)
@@ -182,7 +182,7 @@ class _HostingRun(SimulatedRun, Protocol):
     """The user's modules; None: the function under test is ours."""
     watched_function: CodeType | None
     """The code of the function under test."""
-    around_calls: Callable[[Any, Any], Any]
+    around_calls: Callable[[AsyncFunction, SimulatedAttempt], AsyncFunction]
     """(function under test, attempt) -> the function with the faults of calls around it."""
 
     def started(self, attempt: SimulatedAttempt) -> None:
@@ -233,7 +233,7 @@ class SimulatedPlace:
             run.direct if run.variant.bypasses_proxy else run.links["lookups"], loop=loop
         )
 
-    def client(self, name: str) -> Any:
+    def client(self, name: str) -> NoReturn:
         message = f"`client: {name}` is a mistake that only a real client can make; level sim has none"
         raise HarnessError(message, fix="please report it: the scenario should have been refused")
 
@@ -251,7 +251,7 @@ class SimulatedPlace:
             trouble.on_write(self._attempt, self.clock)
 
     def watching(
-        self, loop: asyncio.AbstractEventLoop, journal: Journal, lookup: Any
+        self, loop: asyncio.AbstractEventLoop, journal: Journal, lookup: object
     ) -> AbstractContextManager[None]:
         """Tells the run's own watch the function; virtual time does not advance while code runs."""
         del loop, journal
@@ -288,8 +288,7 @@ class SimulatedPlace:
         return source
 
     def around_calls(self, function: AsyncFunction) -> AsyncFunction:
-        around: AsyncFunction = self._run.around_calls(function, self._attempt)
-        return around
+        return self._run.around_calls(function, self._attempt)
 
 
 class Crashes:

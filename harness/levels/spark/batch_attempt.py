@@ -18,7 +18,7 @@ import msgspec
 
 from harness.database.batch_sink import PartOfEpoch, TextRow
 from harness.database.checkpoint_store import CheckpointStore
-from harness.database.epoch import DeadRow, SavedEpoch, Takeover, Visible
+from harness.database.epoch import DeadRow, SavedEpoch, Sink, Takeover, Visible
 from harness.engine.attempt import AttemptFailed, AttemptParts, run_share
 from harness.engine.subtask import Subtask
 from harness.history.event import Dead, OfAttempt, Out, Start
@@ -31,8 +31,7 @@ from harness.levels.spark.run_attempts import is_closed
 from harness.scenario.model import Scenario
 from harness.scenario.plan import RunPlan
 from harness.scenario.workloads.lookups import Lookup, LookupSource, MarkOfTime
-from harness.sut.coordination import AtomicCoordination
-from harness.sut.phases import Phases
+from harness.sut.coordination import AtomicCoordination, AttemptLog
 from harness.sut.positions import SubtaskSource, restored
 from harness.sut.variant import Variant
 from harness.system.clock import monotonic_us
@@ -243,8 +242,8 @@ _OfBatch.task = _BatchSubtask
 class _BatchCoordination(AtomicCoordination):
     """Hands the checkpoint over to the driver, which commits. Mutable."""
 
-    def __init__(self, *, progress: BatchProgress, **parts: Any) -> None:
-        super().__init__(**parts)
+    def __init__(self, log: AttemptLog, *, sink: Sink, progress: BatchProgress) -> None:
+        super().__init__(log, sink=sink)
         self._progress = progress
         self._cut: Callable[[], None] = lambda: None
         self.is_cut = False
@@ -293,19 +292,10 @@ class _HandedOver:
     def sink(self) -> _HandedOver:
         return self
 
-    def coordination(
-        self,
-        *,
-        journal: Journal,
-        phases: Phases,
-        expect: Callable[[Any], Sequence[Any] | None] | None,
-        timers: object,
-        restored: int,
-    ) -> _BatchCoordination:
+    def coordination(self, log: AttemptLog, *, timers: object, restored: int) -> _BatchCoordination:
         del timers, restored
-        made: _BatchCoordination = self._variant.coordination(_BatchCoordination)(
-            journal=journal, sink=self, phases=phases, expect=expect, progress=self._progress
-        )
+        kind = self._variant.coordination(_BatchCoordination)
+        made: _BatchCoordination = kind(log, sink=self, progress=self._progress)
         return made
 
     def add(self, row: Visible) -> None:

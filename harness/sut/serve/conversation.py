@@ -20,6 +20,7 @@ from harness.sut.serve.config import (
     a_list,
     a_text,
     a_whole,
+    a_whole_or_null,
     anything,
     one_of,
     operator_config,
@@ -110,7 +111,7 @@ class CommandedAttempt:
         """Passes an element of the source to the operator."""
         self._admit(lambda: self._operator.process(element))
 
-    def complete(self, call: int, results: list[Any]) -> None:
+    def complete(self, call: int, results: list[object]) -> None:
         """Completes a call with results."""
         self._function.complete(call, results)
 
@@ -459,7 +460,7 @@ class _Conversation:
 def _element(command: str, fields: CommandFields) -> OperatorInput:
     match command:
         case "element":
-            value, ts = fields.take("value", anything), fields.take("ts", a_whole(or_null=True))
+            value, ts = fields.take("value", anything), fields.take("ts", a_whole_or_null)
             return Record(value=value, timestamp=ts)
         case "watermark":
             return Watermark(timestamp=fields.take("ts", _WHOLE))

@@ -18,7 +18,7 @@ from msgspec import UNSET
 
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Count, UntilEffective, Way
-from harness.faults.real.evidence import Evidence, Seen, fact
+from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
 from harness.faults.simulated.acts import Act, SimulatedRun
 from harness.history.event import Call, Change, In, Res
@@ -120,8 +120,8 @@ class ChangeRows(ServerFault):
 
         No answer has one while the run goes on, because its lines are read afterwards, or with a user's lookup.
         """
-        version, keys = fact(seen, "ver"), fact(seen, "keys")
-        if version is None or fact(seen, "change") != "end":
+        version, keys = seen.told("ver"), seen.told("keys")
+        if version is None or seen.told("change") != "end":
             return {}
         told = [line.ver for line in seen.events if isinstance(line, Res) and line.ver is not UNSET]
         counted = {"answers": sum(ver >= version for ver in told)}

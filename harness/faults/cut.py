@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from harness.faults.model.fault import LinkFault
-from harness.faults.real.evidence import Evidence, Seen, loss_evidence
+from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
 from harness.faults.simulated.acts import cut_losses
 from harness.system.clock import Deadline, wait_until
@@ -53,7 +53,7 @@ class Cut(_CutFault):
 
     def evidence(self, seen: Seen) -> Evidence:
         """How many connections were lost since, by error code; empty if a proxy with a log closed none."""
-        lost = loss_evidence(seen.over(self.link))
+        lost = seen.over(self.link).loss_evidence()
         cut = sum(len(facts["connections"]) for facts in seen.facts)
         if not lost or seen.log is None:
             return lost
@@ -72,7 +72,7 @@ class ResetNow(_CutFault):
     do: Literal["reset_now"]
 
     def evidence(self, seen: Seen) -> Evidence:
-        lost = loss_evidence(seen.over(self.link))
+        lost = seen.over(self.link).loss_evidence()
         reset = sum(len(facts["connections"]) for facts in seen.facts)
         return {**lost, "connections_reset": reset} if lost and reset else {}
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from harness.database.simulated.replies import LOST_CONNECTION, REFUSED
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import UntilEffective
-from harness.faults.real.evidence import GONE, Evidence, Seen, client_errors, fact
+from harness.faults.real.evidence import GONE, Evidence, Seen
 from harness.faults.real.fault_site import Site
 from harness.faults.simulated.acts import Act, OnServer, SimulatedRun
 from harness.system.clock import monotonic_us
@@ -43,11 +43,11 @@ class _Ended(ServerFault):
         return self.lasts_ms or _BACK_AFTER_MS
 
     def evidence(self, seen: Seen) -> Evidence:
-        start, next_start = fact(seen, "start"), fact(seen, "next_start")
-        lost = client_errors(seen, GONE, grace_us=_GRACE_US)
-        if not fact(seen, "gone") or start is None or start == next_start or not lost:
+        start, next_start = seen.told("start"), seen.told("next_start")
+        lost = seen.client_errors(*GONE, grace_us=_GRACE_US)
+        if not seen.told("gone") or start is None or start == next_start or not lost:
             return {}
-        times = {"end_ms": fact(seen, "end_ms"), "start_ms": fact(seen, "start_ms")}
+        times = {"end_ms": seen.told("end_ms"), "start_ms": seen.told("start_ms")}
         return {"start": start, "next_start": next_start, "codes": lost, **times}
 
 

@@ -5,13 +5,12 @@ Evidence: the proxy held replies, and calls were still waiting when it healed, h
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Literal
 
 from harness.faults.model.fault import MessageFault
 from harness.faults.model.fields import Lasts, Packet
 from harness.faults.real.evidence import Evidence, Seen
-from harness.faults.real.fault_site import Site
+from harness.faults.real.fault_site import Toxic
 from harness.faults.simulated.acts import meet_all
 from harness.faults.simulated.link_acts import Picks
 from harness.system.json_types import Json
@@ -37,9 +36,9 @@ class HoldReply(MessageFault):
     lasts: Lasts
     packet: Packet | None = None
 
-    def inject(self, site: Site) -> AbstractContextManager[None]:
+    def toxic(self) -> Toxic:
         """Healing releases the held replies in order."""
-        return self.packets(site, _STREAM, "hold", packet=self.packet or 0)
+        return self.messages.toxic(_STREAM, "hold", packet=self.packet or 0)
 
     def evidence(self, seen: Seen) -> Evidence:
         of_link = seen.over(self.link)

@@ -6,13 +6,12 @@ In both cases the connection is reset, so the client cannot tell them apart. Evi
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from harness.faults.model.fault import PacketFault
 from harness.faults.model.fields import UntilEffective
-from harness.faults.real.evidence import NOTICE_US, Evidence, Seen, loss_evidence
-from harness.faults.real.fault_site import Site
+from harness.faults.real.evidence import NOTICE_US, Evidence, Seen
+from harness.faults.real.fault_site import Toxic
 from harness.faults.simulated.acts import cut_losses, meet_all, meet_requests
 from harness.faults.simulated.link_acts import Picks
 from harness.system.json_types import Json
@@ -29,14 +28,14 @@ class _LostMessage(PacketFault):
 
     lasts: UntilEffective = None
 
-    def inject(self, site: Site) -> AbstractContextManager[None]:
+    def toxic(self) -> Toxic:
         """Counts messages from now on, on live connections too."""
-        return self.packets(site, self.stream, "drop", then="reset")
+        return self.messages.toxic(self.stream, "drop", then="reset")
 
     def evidence(self, seen: Seen) -> Evidence:
         dropped = seen.did("dropped", stream=self.stream)
         lost = [event for event in dropped if self.stream == "upstream" or event.more.get("reply") == "ok"]
-        noticed = loss_evidence(seen.over(self.link), grace_us=NOTICE_US)
+        noticed = seen.over(self.link).loss_evidence(grace_us=NOTICE_US)
         if not lost or not noticed:
             return {}
         swallowed = sum(event.bytes for event in lost)

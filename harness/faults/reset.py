@@ -7,14 +7,13 @@ keeps a log, it ended some.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Literal
 
 from harness.database.simulated.replies import LOST_CONNECTION
 from harness.faults.model.fault import LinkFault
 from harness.faults.model.fields import Lasts
-from harness.faults.real.evidence import Evidence, Seen, loss_evidence
-from harness.faults.real.fault_site import Site
+from harness.faults.real.evidence import Evidence, Seen
+from harness.faults.real.fault_site import Toxic
 from harness.faults.simulated.acts import cut_losses, meet_all
 from harness.system.json_types import Json
 
@@ -32,13 +31,13 @@ class Reset(LinkFault):
     do: Literal["reset"]
     lasts: Lasts
 
-    def inject(self, site: Site) -> AbstractContextManager[None]:
+    def toxic(self) -> Toxic:
         """Affects live connections at once; new ones are accepted, then reset."""
-        return self.toxics(site, "reset_peer", "downstream", timeout=0)
+        return Toxic("reset_peer", ("downstream",), {"timeout": 0})
 
     def evidence(self, seen: Seen) -> Evidence:
         """Lost connections, by error code; empty if the proxy's log says that it ended none."""
-        lost = loss_evidence(seen.over(self.link))
+        lost = seen.over(self.link).loss_evidence()
         if not lost or seen.log is None:
             return lost
         ended = seen.did("reset", "cut")

@@ -7,13 +7,12 @@ the errors that the proxy sent, and errors of that number that clients got.
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from harness.faults.model.fault import MessageFault
 from harness.faults.model.fields import Code, UntilEffective
 from harness.faults.real.evidence import NOTICE_US, Evidence, Seen
-from harness.faults.real.fault_site import Site
+from harness.faults.real.fault_site import Toxic
 from harness.faults.simulated.acts import meet_requests
 from harness.faults.simulated.link_acts import Picks, command_of
 from harness.system.json_types import Json
@@ -47,9 +46,9 @@ class SqlError(MessageFault):
         """A greeting is replaced on its way to the client; a request is dropped on its way to the server."""
         return "downstream" if self.messages.command == "handshake" else "upstream"
 
-    def inject(self, site: Site) -> AbstractContextManager[None]:
+    def toxic(self) -> Toxic:
         """Counts messages from now on, on live connections too."""
-        return self.packets(site, self._stream, "error", code=self.code)
+        return self.messages.toxic(self._stream, "error", code=self.code)
 
     def evidence(self, seen: Seen) -> Evidence:
         sent = [

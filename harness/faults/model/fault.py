@@ -33,7 +33,7 @@ from harness.faults.parts.triggers import (
     name_of,
 )
 from harness.faults.parts.values import Name, duration_text
-from harness.faults.real.fault_site import Messages, packets_on, toxics_on
+from harness.faults.real.fault_site import Messages, Toxic, toxics_on
 from harness.faults.simulated.acts import Act, OnLinks, SimulatedRun
 from harness.system.json_types import Json
 
@@ -322,13 +322,12 @@ class LinkFault(OutsideFault, Repeats):
 
     link: OnLink
 
-    def toxics(
-        self, site: Site, kind: str, *streams: str, **attributes: int | str
-    ) -> AbstractContextManager[None]:
-        """A toxic of that kind in each direction while the block lasts; live connections are affected at once."""
-        return toxics_on(
-            site.control, self.link, name=self.id, type=kind, streams=streams, attributes=attributes
-        )
+    def toxic(self) -> Toxic:
+        """What the proxy does while the fault lasts."""
+        raise NotImplementedError
+
+    def inject(self, site: Site) -> AbstractContextManager[None]:
+        return toxics_on(site.control, self.link, self.toxic(), name=self.id)
 
     def on_links(self) -> LinkAct:
         """The act for a simulated link."""
@@ -368,14 +367,6 @@ class PacketFault(LinkFault):
     def messages(self) -> Messages:
         """The messages that it acts on."""
         return Messages(command=self.picks_command, nth=self.nth, times=self.times)
-
-    def packets(
-        self, site: Site, stream: str, do: str, **attributes: int | str
-    ) -> AbstractContextManager[None]:
-        """The toxic of our own proxy that does `do` to its messages, while the block lasts."""
-        return packets_on(
-            site.control, self.link, self.messages, name=self.id, stream=stream, do=do, **attributes
-        )
 
 
 class MessageFault(PacketFault):

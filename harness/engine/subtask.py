@@ -31,7 +31,7 @@ from reference_impl.checkpoints.subtask_checkpoint_coordinator import (
     CheckpointedChain,
     SubtaskCheckpointCoordinator,
 )
-from reference_impl.elements import OperatorInput
+from reference_impl.elements import OperatorInput, QueueElement
 from reference_impl.mailbox.availability import Availability
 from reference_impl.mailbox.mailbox import MAX_PRIORITY, MIN_PRIORITY, Mailbox, MailboxExecutor
 from reference_impl.mailbox.processor import MailboxProcessor
@@ -253,7 +253,9 @@ class Subtask:
             checkpoint_priority=MAX_PRIORITY if self._is_hard else MIN_PRIORITY,
         )
 
-    def _links(self, replayed: Iterator[Any], *, queued: int, position: int) -> Sequence[OperatorLink]:
+    def _links(
+        self, replayed: Iterator[QueueElement], *, queued: int, position: int
+    ) -> Sequence[OperatorLink]:
         """The operators; the first `queued` of `replayed` belong to the lookups, which are opened first."""
         heads = [] if self._head is None else [self._head.link(replayed)]
         if self._in_front is not None:

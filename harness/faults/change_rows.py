@@ -107,7 +107,7 @@ class ChangeRows(ServerFault):
         if site.server.reaches_lookups(site.over):
             site.note_fact(change="end", ver=version, keys=keys)
 
-    def _first_rows(self, cursor: Cursor, table: str) -> list[tuple[Any, ...]]:
+    def _first_rows(self, cursor: Cursor, table: str) -> list[tuple[int, object, object, int]]:
         """The rows (n, k, part, ver) of the first `count` keys of a table."""
         cursor.execute(_FIRST_ROWS.format(table=table), (self.count * _ROWS_OF_A_KEY_MAX,))
         rows = list(cursor.fetchall())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from harness.database.endpoint import MySqlConnection
 from harness.faults.model.fault import ServerFault
@@ -62,7 +62,7 @@ class LockRows(ServerFault):
             with repeating(lambda: prober(lambda root: note(self._waiting(root, site))), _LOOK_S):
                 yield
 
-    def _lock(self, holder: Any) -> None:
+    def _lock(self, holder: MySqlConnection) -> None:
         with holder.cursor() as cursor:
             cursor.execute(
                 "SET SESSION innodb_lock_wait_timeout = 8, lock_wait_timeout = 8, wait_timeout = 28800"

@@ -91,7 +91,7 @@ def refuse_hidden(name: str) -> None:
         raise SutError(f"--sut {name}: {hidden}", fix=_RENAME)
 
 
-def load_attribute(name: str, *, option: str, kind: str) -> object:
+def load_attribute(name: str, *, option: str, kind: str) -> Any:
     """The object `MODULE:ATTR`. Raises SutError that names `option` if it cannot be loaded."""
     module, _, attribute = name.partition(":")
     found: Any = None

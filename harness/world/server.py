@@ -177,7 +177,7 @@ class Server:
         """The numeric rows of SHOW GLOBAL STATUS; empty if it does not answer."""
         return self._status("SHOW GLOBAL STATUS")
 
-    def put_back(self, act: Callable[[Any], None]) -> None:
+    def put_back(self, act: Callable[[MySqlConnection], None]) -> None:
         """Revert a change, now or as soon as the server answers."""
         with self._owed.lock:
             self._owed.acts.append((self.database, act))
@@ -245,7 +245,7 @@ TRY_LIMIT_S = 2.0
 
 def open_connection(
     address: Address, who: Credentials, *, database: str | None = DATABASE, limit_s: float = TRY_LIMIT_S
-) -> pymysql.connections.Connection[Any]:
+) -> MySqlConnection:
     """A connection whose waits are all bounded."""
     return pymysql.connect(
         host=address.host,

@@ -86,7 +86,7 @@ class ServerPair:
         """The direct address of the replica."""
         return self.replica.direct
 
-    def standing(self) -> Mapping[str, Any]:
+    def standing(self) -> Mapping[str, object]:
         """See `PairControl`; also on which threads of the replica run, and why one does not."""
         end, status = self._end_of_log(), self._status()
         offsets = ("Read_Source_Log_Pos", "Read_Master_Log_Pos")
@@ -109,7 +109,7 @@ class ServerPair:
         except (pymysql.MySQLError, OSError):
             return None
 
-    def only_on(self, role: ServerRole, database: str, table: str) -> Sequence[Mapping[str, Any]]:
+    def only_on(self, role: ServerRole, database: str, table: str) -> Sequence[Mapping[str, object]]:
         other: ServerRole = "replica" if role == "primary" else "primary"
         left = Counter(map(_identity, self._rows(other, database, table)))
         only = []
@@ -144,7 +144,7 @@ class ServerPair:
 
     def catch_up(self, *, limit_s: float = CATCH_UP_S) -> None:
         """Waits until the replica has executed all that the primary's log holds now. Raises WorldError."""
-        end, status = self._end_of_log(), dict[str, Any]()
+        end, status = self._end_of_log(), dict[str, object]()
 
         def is_there() -> bool:
             status.update(self._status())
@@ -261,12 +261,12 @@ class ServerPair:
             raise WorldError("the primary keeps no log of changes, which its replica needs")
         return str(row[0]), int(row[1])
 
-    def _status(self) -> Mapping[str, Any]:
+    def _status(self) -> Mapping[str, object]:
         with self._root_of("replica") as connection, connection.cursor(DictCursor) as cursor:
             _say(cursor, "SHOW REPLICA STATUS", "SHOW SLAVE STATUS")
             return cursor.fetchone() or {}
 
-    def _rows(self, role: ServerRole, database: str, table: str) -> list[Mapping[str, Any]]:
+    def _rows(self, role: ServerRole, database: str, table: str) -> list[Mapping[str, object]]:
         with self._root_of(role, database) as connection, connection.cursor(DictCursor) as cursor:
             try:
                 cursor.execute(f"SELECT * FROM `{table}`")  # noqa: S608 - a table of ours, or of the job file
@@ -320,10 +320,10 @@ def _executed(status: Mapping[str, object]) -> tuple[str, int]:
     )
 
 
-def _place(status: Mapping[str, Any], files: Sequence[str], offsets: Sequence[str]) -> tuple[str, int]:
+def _place(status: Mapping[str, object], files: Sequence[str], offsets: Sequence[str]) -> tuple[str, int]:
     file = next((status[name] for name in files if name in status), "")
     offset = next((status[name] for name in offsets if name in status), 0)
-    return str(file), int(offset)
+    return str(file), int(str(offset))
 
 
 def _identity(row: Mapping[str, object]) -> str:

@@ -19,6 +19,7 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from harness.faults.model.fields import Direction, Every, Nth, OnLink, Repeat, Statement, Times, Which
@@ -117,13 +118,13 @@ class Fault(Part):
         return tuple(name for name, field in cls._own() if not field.is_required())
 
     @classmethod
-    def choices(cls, field: str) -> tuple[Any, ...]:
+    def choices(cls, field: str) -> tuple[str | int, ...]:
         """The values allowed for `field`, if it is `how` or `code`; empty for any other field."""
         own = cls.model_fields.get(field) if field in {"how", "code"} else None
         return () if own is None else get_args(own.annotation)
 
     @classmethod
-    def _own(cls) -> list[tuple[str, Any]]:
+    def _own(cls) -> list[tuple[str, FieldInfo]]:
         own = [
             (field.alias or name, field) for name, field in cls.model_fields.items() if name not in _OF_ALL
         ]
@@ -205,7 +206,7 @@ class Fault(Part):
 
     @model_validator(mode="before")
     @classmethod
-    def _without_nulls(cls, data: object) -> Any:
+    def _without_nulls(cls, data: object) -> object:
         """Drops null fields. `when: {call: 120}` means phase `call`, hit 120, for a kind with no trigger `call`."""
         if not isinstance(data, Mapping):
             return data
@@ -223,7 +224,7 @@ class Fault(Part):
 
     @field_validator("when")
     @classmethod
-    def _can_wait_for_it(cls, when: Any) -> Any:
+    def _can_wait_for_it(cls, when: Trigger) -> Trigger:
         """A trigger that the kind does not support is a mistake; one that names a subtask is judged in `breaches`."""
         if name_of(when) in cls.triggers or getattr(when, "subtask", None) is not None:
             return when

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from harness.database.endpoint import MySqlConnection
 from harness.faults.real.evidence import LogPage
@@ -213,8 +213,8 @@ def repeated_kills(
     site: Site,
     fault: str,
     *,
-    find: Callable[[Any], list[Session]],
-    kill: Callable[[Any, Sequence[Session]], int],
+    find: Callable[[MySqlConnection], list[Session]],
+    kill: Callable[[MySqlConnection, Sequence[Session]], int],
     gap_ms: int,
     count: int | None,
 ) -> Iterator[None]:

@@ -603,7 +603,7 @@ class CalmRun:
         return self.keeps_files or self.keeps_tables
 
     @property
-    def facts(self) -> Mapping[str, Any]:
+    def facts(self) -> Mapping[str, float]:
         """For the report."""
         sink = requests_over(self.messages, "sink")
         commits = sum(one.commits for one in sink)

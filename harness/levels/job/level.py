@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from threading import Lock
-from typing import Any, ClassVar, Final, Literal, cast
+from typing import ClassVar, Final, Literal, cast
 
 from harness.database.endpoint import KeptConnection
 from harness.database.own_tables import OwnTableRows
@@ -221,11 +221,11 @@ def stated(order: JobOrder, given: JobInput, ground: JobSetup) -> ExpectedRows:
 
 def _values(
     name: str,
-    function: Any,
+    function: Callable[[dict[str, object], list[object]], object],
     record: SourceRecord,
-    rows: Mapping[Any, Sequence[Mapping[str, Any]]],
+    rows: Mapping[str, Sequence[object]],
     columns: Sequence[str],
-) -> list[list[Any]]:
+) -> list[list[object]]:
     try:
         with redirect_stdout(sys.stderr):  # standard output is for the results of a command
             told = function(dict(record.body), list(rows.get(str(record.key), ())))
@@ -239,7 +239,7 @@ def _values(
     return [_row(name, record, one, columns) for one in told]
 
 
-def _row(name: str, record: SourceRecord, told: object, columns: Sequence[str]) -> list[Any]:
+def _row(name: str, record: SourceRecord, told: object, columns: Sequence[str]) -> list[object]:
     match told:
         case dict() if all(column in told for column in columns):
             return [told[column] for column in columns]

@@ -122,7 +122,7 @@ class JobRecording:
             noted = _Noted(t_us=max(t_us, self.began_us), at=at, kind=kind, fields=dict(fields))
             self._noted.insert(place, noted)
 
-    def expect(self, rows: Mapping[str, Sequence[Sequence[Any]]]) -> None:
+    def expect(self, rows: Mapping[str, Sequence[Sequence[object]]]) -> None:
         """Tells each offered record what it must yield, by the text of its id."""
         with self._lock:
             for one in self._noted:
@@ -188,7 +188,7 @@ def _rows(
     owners: OwnersOfSessions,
     session_of: Callable[[LoggedTransaction], int | None],
     until: LogPosition | None,
-) -> Iterator[tuple[LoggedTransaction, dict[str, Any]]]:
+) -> Iterator[tuple[LoggedTransaction, dict[str, object]]]:
     """The fields of each `row` event, with its transaction."""
     replay, number = SinkReplay(columns=columns), 0
     for transaction in transactions:

@@ -317,7 +317,7 @@ def _wait_until_ready(mysql: DockerContainer, proxy: _Proxy, *, plan: _Plan) -> 
 
 
 def _wait_for_answers(
-    container: Any, ways: Mapping[str, Address], app: Credentials, *, who: str, deadline: Deadline
+    container: DockerContainer, ways: Mapping[str, Address], app: Credentials, *, who: str, deadline: Deadline
 ) -> None:
     """Waits until `SELECT 1` is answered over each way; the error says which way was not."""
     holds, lacks = proof_of(ways, app)

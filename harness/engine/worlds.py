@@ -58,8 +58,7 @@ def open_worlds(
 
     `keeps_in`: the folder that gets the data folder of each server, for local worlds.
     """
-    places = WorldSettings.from_environment().places
-    with open_ledger(places, lambda _: []) as ledger, ExitStack() as stack:
+    with open_ledger(WorldSettings.from_environment(), lambda _: []) as ledger, ExitStack() as stack:
         yield Worlds(
             kind,
             proxy=proxy,

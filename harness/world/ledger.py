@@ -33,7 +33,7 @@ from harness.system.process_identity import (
     this_owner,
 )
 from harness.world.server_program import remove_shared_memory
-from harness.world.settings import Places
+from harness.world.settings import Places, WorldSettings
 
 EngineSweep = Callable[[str], list[str]]
 """Removes the containers and networks of one run (by its id); returns one sentence for each."""
@@ -75,18 +75,14 @@ class Reaped:
 class Ledger:
     """The ledger of this process's run. Mutable: it grows with each thing made."""
 
-    def __init__(self, *, places: Places, run_id: str, path: Path) -> None:
+    def __init__(self, places: Places, *, ports: range | None = None) -> None:
+        """For a new run of this process; nothing is on disk before `begin`. `ports`: take ports from these only."""
         self.places = places
-        self.run_id = run_id
-        self.path = path
-        self.folder = places.runs / run_id
+        self.ports = ports
+        self.run_id = f"{os.getpid()}-{fresh_seed()}"
+        self.path = places.runs / f"{self.run_id}.ledger"
+        self.folder = places.runs / self.run_id
         """The run's scratch folder; removed with the run."""
-
-    @classmethod
-    def new(cls, places: Places) -> Ledger:
-        """A ledger for a new run of this process; nothing is on disk before `begin`."""
-        run_id = f"{os.getpid()}-{fresh_seed()}"
-        return cls(places=places, run_id=run_id, path=places.runs / f"{run_id}.ledger")
 
     def begin(self) -> Ledger:
         """Write the ledger, which names this process as its owner, and make the run's scratch folder."""
@@ -157,9 +153,9 @@ class Ledger:
 
 
 @contextmanager
-def open_ledger(places: Places, sweep: EngineSweep) -> Iterator[Ledger]:
+def open_ledger(settings: WorldSettings, sweep: EngineSweep) -> Iterator[Ledger]:
     """A ledger for the block; nothing of it is left, also if an interruption comes while it is written."""
-    ledger = Ledger.new(places)
+    ledger = Ledger(settings.places, ports=settings.ports)
     try:
         yield ledger.begin()
     finally:
@@ -338,13 +334,13 @@ TRIES_MAX = 300
 """How many ports are tried before an error."""
 
 
-def reserve_port(ledger: Ledger, *, among: range | None = None) -> int:
+def reserve_port(ledger: Ledger) -> int:
     """Reserve a port of loopback for the ledger's run; it is released with the run.
 
     It is outside the ephemeral range, from which the kernel could give a port to any client while the proxy that owns
     it has it closed (`docs/reference/references.md`, Measured). Two runs that share a cache never hold the same port.
     """
-    candidates = preferred_range() if among is None else among
+    candidates = preferred_range() if ledger.ports is None else ledger.ports
     start = Choices(fresh_seed(), "ports").index(len(candidates))
     for step in range(min(len(candidates), TRIES_MAX)):
         port = candidates[(start + step) % len(candidates)]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.scenario.outcome import WorldDescription
 from harness.system.clock import monotonic_us
 from harness.system.errors import UsageError, WorldError
 from harness.world.containers import find_engine, sweep_run
@@ -61,12 +62,18 @@ def open_world(
     chosen.places.make()
     for left in reap(chosen.places, sweep_run):
         announce(_remains(left))
-    with open_ledger(chosen.places, sweep_run) as ledger:
+
+    def describe(server: str, proxy: str) -> WorldDescription:
+        ready_s = (monotonic_us() - begun_us) / 1_000_000
+        kind = "local" if isinstance(choice.parts, LocalParts) else "containers"
+        return WorldDescription(kind=kind, why=choice.why, server=server, proxy=proxy, ready_s=ready_s)
+
+    with open_ledger(chosen, sweep_run) as ledger:
         match choice.parts:
             case LocalParts() as parts:
                 opened = open_local_world(
-                    parts, why=choice.why, needs=needs, ledger=ledger, settings=chosen, say=announce,
-                    begun_us=begun_us, keeps_in=keeps_in,
+                    parts, describe=describe, needs=needs, ledger=ledger, settings=chosen, say=announce,
+                    keeps_in=keeps_in,
                 )  # fmt: skip
             case (engine, images):
                 assert keeps_in is None, "the data of a container go with it"
@@ -78,9 +85,8 @@ def open_world(
                 ):  # what the engine completed after its client was killed
                     announce(_remains(left))
                 opened = open_containers_world(
-                    engine, images, why=choice.why, needs=needs, ledger=ledger, ports=chosen.ports, say=announce,
-                    begun_us=begun_us,
-                )  # fmt: skip
+                    engine, images, describe=describe, needs=needs, ledger=ledger, say=announce
+                )
         with opened as world:
             yield world
 

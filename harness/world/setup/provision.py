@@ -66,7 +66,7 @@ def provisioning(settings: WorldSettings, *, rebuild: bool, say: Say) -> Iterato
     """A run of `setup` for the duration of the block; unfinished things are removed, even after a SIGKILL."""
     settings.places.make()
     reap(settings.places, sweep_run)
-    with open_ledger(settings.places, sweep_run) as ledger:
+    with open_ledger(settings, sweep_run) as ledger:
         yield Provision(settings=settings, ledger=ledger, rebuild=rebuild, say=say)
 
 

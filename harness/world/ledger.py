@@ -197,31 +197,28 @@ def _undo_all(path: Path, *, places: Places, sweep: EngineSweep) -> Reaped:
     left: list[str] = []
     for entry in reversed(_entries(path)):
         try:
-            removed += _undo(entry, run_id=run_id, places=places, sweep=sweep)
+            match entry:  # each tells what was removed, nothing if it was gone already
+                case {"process": {"pid": int(pid), "started": int(started)}}:
+                    removed += _end_process(ProcessIdentity(pid=pid, started=started))
+                case {"mark": str(mark)}:
+                    removed += [said for who in marked_processes(mark) for said in _end_process(who)]
+                case {"folder": str(folder)}:
+                    removed += _remove_folder(Path(folder))
+                case {"mount": str(folder)}:
+                    removed += _unmount(Path(folder))
+                case {"port": int(port)}:
+                    lock = places.ports / str(port)
+                    # The entry is written before the lock is taken, so the lock may belong to another run.
+                    if lock.is_symlink() and str(lock.readlink()) == run_id:
+                        lock.unlink()
+                        removed.append(f"lock of port {port}")
+                case {"engine": True}:
+                    removed += sweep(run_id)
         except (WorldError, OSError) as error:
             left.append(str(error))
     if not left:
         path.unlink(missing_ok=True)
     return Reaped(run_id=run_id, removed=tuple(removed), left=tuple(left))
-
-
-def _undo(entry: Mapping[str, object], *, run_id: str, places: Places, sweep: EngineSweep) -> list[str]:
-    """Undo one entry; returns what was removed, nothing if it was gone already."""
-    match entry:
-        case {"process": {"pid": int(pid), "started": int(started)}}:
-            return _end_process(ProcessIdentity(pid=pid, started=started))
-        case {"mark": str(mark)}:
-            return [said for who in marked_processes(mark) for said in _end_process(who)]
-        case {"folder": str(folder)}:
-            return _remove_folder(Path(folder))
-        case {"mount": str(folder)}:
-            return _unmount(Path(folder))
-        case {"port": int(port)}:
-            return _unlock_port(places.ports / str(port), run_id=run_id)
-        case {"engine": True}:
-            return sweep(run_id)
-        case _:
-            return []
 
 
 def _end_process(who: ProcessIdentity) -> list[str]:
@@ -252,14 +249,6 @@ def _remove_folder(folder: Path) -> list[str]:
     else:
         folder.unlink()
     return [f"folder {folder}"]
-
-
-def _unlock_port(lock: Path, *, run_id: str) -> list[str]:
-    # The entry is written before the lock is taken, so the lock may belong to another run.
-    if not lock.is_symlink() or str(lock.readlink()) != run_id:
-        return []
-    lock.unlink()
-    return [f"lock of port {lock.name}"]
 
 
 def _append(path: Path, entry: Mapping[str, object]) -> None:

@@ -11,11 +11,11 @@ The tables of a simulated server, read after the run: their rows as events, and 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from types import CodeType
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
 from harness.database.checkpoint_store import CheckpointStore
 from harness.database.simulated.hub import Actor, Hub
@@ -39,7 +39,6 @@ from harness.sut.loop_watch import code_of
 from harness.sut.phases import Phases
 from harness.sut.positions import SubtaskSource
 from harness.system.errors import HarnessError
-from harness.system.json_types import Json
 from harness.system.process_identity import ProcessIdentity
 
 if TYPE_CHECKING:
@@ -54,7 +53,8 @@ def read_tables(tables: SimulatedTables, tape: Tape, *, names: Collection[str] =
 
     Returns why tables could not be read, a sentence each.
     """
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
+    """What is stored as a text: the audit and the outputs hold the same."""
     unread: list[str] = []
     for table, query in ROWS_OF.items():
         if table not in names:
@@ -65,39 +65,23 @@ def read_tables(tables: SimulatedTables, tape: Tape, *, names: Collection[str] =
         except StatementFailed as error:
             unread.append(f"the table {table} could not be read: {error.message}")
             continue
-        if table == AUDIT:
-            _read_audit(tape, rows, values)
-        else:
-            _read_rows(tape, table, rows, values)
+        t = tape.t
+        for n, (seq, subtask, id_, token, epoch, j, text) in enumerate(rows, tape.numbered + 1):
+            if table == DEAD_LETTERS:
+                row = Row(n=n, t=t, table=table, id=id_, seq=seq, token=token, c=epoch, error=text)
+                tape.events.append(row)
+                continue
+            if text not in values:
+                values[text] = stored_value(text)
+            v = values[text]
+            tape.events.append(
+                Effect(n=n, t=t, s=subtask, id=id_, token=token, seq=seq, j=j, v=v)
+                if table == AUDIT
+                else Row(n=n, t=t, table=table, id=id_, seq=seq, token=token, c=epoch, j=j, v=v)
+            )
+        tape.numbered += len(rows)
         tape.add(TableRead(n=tape.n, t=tape.t, table=table, rows=count))
     return unread
-
-
-def _read_audit(tape: Tape, rows: Sequence[tuple[Any, ...]], values: Json) -> None:
-    t = tape.t
-    for n, (seq, subtask, id_, token, _, j, text) in enumerate(rows, tape.numbered + 1):
-        v = _decoded(text, values)
-        tape.events.append(Effect(n=n, t=t, s=subtask, id=id_, token=token, seq=seq, j=j, v=v))
-    tape.numbered += len(rows)
-
-
-def _read_rows(tape: Tape, table: str, rows: Sequence[tuple[Any, ...]], values: Json) -> None:
-    t = tape.t
-    for n, (seq, _, id_, token, epoch, j, text) in enumerate(rows, tape.numbered + 1):
-        if table == DEAD_LETTERS:
-            row = Row(n=n, t=t, table=table, id=id_, seq=seq, token=token, c=epoch, error=text)
-        else:
-            v = _decoded(text, values)
-            row = Row(n=n, t=t, table=table, id=id_, seq=seq, token=token, c=epoch, j=j, v=v)
-        tape.events.append(row)
-    tape.numbered += len(rows)
-
-
-def _decoded(text: str, values: Json) -> object:
-    """The value stored as `text`; `values` keeps what was decoded, for the audit and the outputs hold the same."""
-    if text not in values:
-        values[text] = stored_value(text)
-    return values[text]
 
 
 def count_tables(tables: SimulatedTables, *, ordered: bool) -> Mapping[str, int]:

@@ -91,7 +91,13 @@ def run_batch(
     number = share.number + tries
     # With keyed state a record may stay there for longer than a batch, so only lookups are waited for.
     progress = BatchProgress(share, first=_first_record(rows, share) if scenario.task is None else None)
-    by = share.by if not tries else _fatal(Path(plan.folder), subtask=share.subtask, attempt=number - 1)
+    by = share.by
+    if tries:  # the fault for which the try before was about to end its process, if its last line says so
+        path = attempt_file(Path(plan.folder), subtask=share.subtask, attempt=number - 1)
+        # Spark may start the next try before the harness has seen that the process is gone.
+        whole, _, _ = path.read_bytes().rpartition(b"\n") if path.exists() else (b"", b"", b"")
+        last = whole.rpartition(b"\n")[2]
+        by = fatal_fault(decode_line(last)) if last else None
     place = _BatchPlace(plan, scenario, share, variant, progress=progress, by=by)
     chosen = _HandedOver(plan, share, place=place, progress=progress, variant=variant)
     parts = AttemptParts(
@@ -123,17 +129,6 @@ def _first_record(rows: Mapping[int, str], share: ShareOfBatch) -> int | None:
             first: int = element["lookup"]["id"]
             return first
     return None
-
-
-def _fatal(folder: Path, *, subtask: int, attempt: int) -> str | None:
-    """The fault for which an attempt was about to end its process in its last line; None: it was not.
-
-    Spark may start the next try before the harness has seen that the process is gone.
-    """
-    path = attempt_file(folder, subtask=subtask, attempt=attempt)
-    whole, _, _ = path.read_bytes().rpartition(b"\n") if path.exists() else (b"", b"", b"")
-    last = whole.rpartition(b"\n")[2]
-    return fatal_fault(decode_line(last)) if last else None
 
 
 class BatchProgress:

@@ -38,13 +38,13 @@ from harness.scenario.workloads.sessions import expect_stamped, session_stamps
 from harness.sut.coordination import AtomicCoordination, AttemptLog, StoppedForRescale
 from harness.sut.function_under_test import Client, FunctionUnderTest, JournalProbe, is_dead_letter
 from harness.sut.inside_faults import with_planned_failures
-from harness.sut.keyed_head import KeyedTask
+from harness.sut.keyed_head import KeyedHead, KeyedTask
 from harness.sut.lookup_object import LookupFailed
 from harness.sut.neighbours import JoinedTask, UpstreamOperator, telling_end
 from harness.sut.phases import Phases
 from harness.sut.positions import Replay, SubtaskSource, named, restored
 from harness.sut.registry import SUTS
-from harness.sut.rescaling import groups_of, sources_before, stops_at
+from harness.sut.rescaling import PlannedSubtask
 from harness.sut.sink_choice import ChosenSink, Later, PreparedCoordination
 from harness.sut.user_code import is_interruption
 from harness.sut.user_lookup import failure_of_lookup, failure_of_task
@@ -354,7 +354,7 @@ class _Task:
             restored=restored,
         )
         if isinstance(elements, PartitionedSource):
-            stops = stops_at(plan, scenario, parts.subtask)
+            stops = PlannedSubtask(plan, scenario, parts.subtask).stops_at()
             coordination.rescales(stops_at=stops, places=elements.places, restored=restored)
         operator, workload = scenario.operator, scenario.workload
         lookups = partial(
@@ -376,7 +376,9 @@ class _Task:
             source=variant.source(inside.around_source(source, elements)),
             lookups=lookups if keyed is None else telling_end(lookups, reader=coordination),
             coordination=coordination,
-            head=None if keyed is None else keyed.head(coordination, phases=inside.phases, loop=loop),
+            head=None
+            if keyed is None
+            else KeyedHead(keyed, reader=coordination, phases=inside.phases, loop=loop),
             in_front=_in_front(scenario, reader=coordination, loop=loop),
             behind=None if keyed is None or expect is None else _behind(keyed, elements),
             is_hard=operator.back_pressure == "hard",
@@ -434,7 +436,7 @@ def _keyed(parts: AttemptParts, elements: LookupSource) -> KeyedTask | None:
     if task is None:
         return None
     inputs = Inputs(task, elements, seed=parts.plan.seed, subtask=parts.subtask)
-    groups = groups_of(parts.plan, parts.scenario, parts.subtask)
+    groups = PlannedSubtask(parts.plan, parts.scenario, parts.subtask).groups()
     return KeyedTask(inputs=inputs, task=task, parts=parts.variant.keyed, groups=groups)
 
 
@@ -514,7 +516,7 @@ def _expectation(
         elements,
         keyed.inputs,
         task=keyed.task,
-        before=sources_before(parts.plan, parts.scenario, parts.subtask),
+        before=PlannedSubtask(parts.plan, parts.scenario, parts.subtask).sources_before(),
     )
     return expect_stamped(answers, stamps)
 

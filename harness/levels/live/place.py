@@ -28,7 +28,7 @@ from harness.sut.function_under_test import Client
 from harness.sut.inside_faults import InsideFaults
 from harness.sut.loop_watch import LoopWatch, code_of
 from harness.sut.phases import EarlierAttempts
-from harness.sut.rescaling import source_of
+from harness.sut.rescaling import PlannedSubtask
 from harness.sut.user_lookup import UserLookup
 from harness.sut.variant import Variant
 from harness.system.clock import REAL_CLOCK, Clock
@@ -120,7 +120,7 @@ class RealPlace:
         )
 
     def elements(self, subtask: int, shaping: Iterable[Fault]) -> LookupSource:
-        return source_of(self._plan, self._scenario, subtask, faults=shaping)
+        return PlannedSubtask(self._plan, self._scenario, subtask).source(shaping)
 
     def run_loop_after_close(self, loop: asyncio.AbstractEventLoop, ms: int) -> None:
         loop.run_until_complete(asyncio.sleep(ms / 1000))

@@ -16,7 +16,7 @@ from harness.world.proxy_program import find_proxy_program
 from harness.world.server_program import MANIFEST, find_server
 from harness.world.settings import Places, WorldSettings
 from harness.world.setup.opening import choose_world
-from harness.world.setup.provision import unpack_server
+from harness.world.setup.provision import provisioning, unpack_server
 
 MYSQL = "/usr/sbin/mysqld  Ver 9.7.4 for Linux on x86_64 (MySQL Community Server - GPL)"
 MARIADB = "mariadbd  Ver 10.11.19-MariaDB-0+deb12u1 for debian-linux-gnu on x86_64 (Debian 12)"
@@ -197,8 +197,11 @@ def test_a_world_that_does_not_exist_is_a_usage_error(bare: WorldSettings) -> No
 
 
 def test_unpacking_a_server_needs_debians_tools_and_says_what_else_helps(bare: WorldSettings) -> None:
-    with pytest.raises(WorldError, match="no apt-get and no dpkg-deb") as caught:
-        unpack_server(bare, scratch=bare.places.runs, say=print)
+    with (
+        pytest.raises(WorldError, match="no apt-get and no dpkg-deb") as caught,
+        provisioning(bare, rebuild=False, say=print) as task,
+    ):
+        unpack_server(task)
 
     assert "FLOODMARK_MYSQLD" in caught.value.fix
 

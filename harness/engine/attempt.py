@@ -37,7 +37,7 @@ from harness.scenario.workloads.partitions import PartitionedSource
 from harness.scenario.workloads.sessions import expect_stamped, session_stamps
 from harness.sut.coordination import AtomicCoordination, AttemptLog, StoppedForRescale
 from harness.sut.function_under_test import Client, FunctionUnderTest, JournalProbe, is_dead_letter
-from harness.sut.inside_faults import with_planned_failures
+from harness.sut.inside_faults import BegunAttempt, with_planned_failures
 from harness.sut.keyed_head import KeyedHead, KeyedTask
 from harness.sut.lookup_object import LookupFailed
 from harness.sut.neighbours import JoinedTask, UpstreamOperator, telling_end
@@ -118,9 +118,7 @@ class AttemptPlace(Protocol):
     def client(self, name: str) -> Client:
         """A faulty client (`operator.client`) in place of the pool."""
 
-    def inside(
-        self, *, attempt: int, journal: Journal, loop: asyncio.AbstractEventLoop, store: CheckpointStore
-    ) -> Inside:
+    def inside(self, begun: BegunAttempt) -> Inside:
         """The inside faults of this attempt."""
 
     def watching(
@@ -284,9 +282,9 @@ class _Attempt:
             journal.note(RestoreFallback(what=passed.what, c=passed.epoch, file=passed.file, to=restored))
         try:
             with place.loop() as loop:
-                inside = place.inside(
-                    attempt=self._attempt.number, journal=journal, loop=loop, store=self._chosen.store
-                )
+                store = self._chosen.store
+                begun = BegunAttempt(number=self._attempt.number, journal=journal, loop=loop, store=store)
+                inside = place.inside(begun)
                 self._chosen.sink.reach = self._chosen.store.reach = inside.phases.reach
                 inside.phases.reach("open")
                 checkpoint = None if saved is None else self._restored(saved, inside.phases)

@@ -181,35 +181,44 @@ Act = Callable[[], None]
 _FIRST_RECORD = Phase(phase="accept", hit=1)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BegunAttempt:
+    """What an attempt has when it gets its inside faults."""
+
+    number: int
+    journal: Journal
+    loop: asyncio.AbstractEventLoop
+    store: CheckpointStore
+
+
 class InsideFaults:
     """The faults of one attempt of `subtask`. Mutable: faults of calls count down."""
 
     def __init__(
         self,
         plan: RunPlan,
+        begun: BegunAttempt,
         *,
         workload: Workload,
         subtask: int,
-        attempt: int,
-        journal: Journal,
-        loop: asyncio.AbstractEventLoop,
-        store: CheckpointStore,
         past: Callable[[], EarlierAttempts] | None = None,
     ) -> None:
         """`past`: reads what earlier attempts did; None: from their files."""
         self._plan = plan
         self._workload = workload
         self._subtask = subtask
-        self._journal = journal
-        self._loop = loop
+        self._journal = journal = begun.journal
+        self._loop = begun.loop
         self._crashes = [crash for crash in plan.crashes if crash.subtask == subtask]
         faults = [fault_of(fault) for fault in plan.inside]
         self._faults = [fault for fault in faults if fault.of_subtask in {None, subtask}]
         has_any = bool(self._crashes or self._faults)
-        read = past or partial(read_past, Path(plan.folder), subtask=subtask, attempt=attempt)
+        read = past or partial(read_past, Path(plan.folder), subtask=subtask, attempt=begun.number)
         self._past = read() if has_any else EarlierAttempts()
         self.wall_clock = WallClock()
-        self._site = AttemptSite(journal=journal, loop=loop, clock=self.wall_clock, store=StoreTrouble(store))
+        self._site = AttemptSite(
+            journal=journal, loop=begun.loop, clock=self.wall_clock, store=StoreTrouble(begun.store)
+        )
         self.phases = PhaseHooks(tuple(self._hooks()), past=self._past, journal=journal, subtask=subtask)
 
     def wall_ns(self) -> int:

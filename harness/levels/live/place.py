@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from harness.database import transactions
-from harness.database.checkpoint_store import CheckpointStore, checkpoint_folder
+from harness.database.checkpoint_store import checkpoint_folder
 from harness.database.driver import AsyncMySqlDriver, MySqlDriver
 from harness.database.store_files import Files, FolderFiles
 from harness.database.watched_call import watch_connects
@@ -25,7 +25,7 @@ from harness.scenario.plan import RunPlan
 from harness.scenario.workloads.lookups import LookupSource
 from harness.sut.clients import CLIENTS
 from harness.sut.function_under_test import Client
-from harness.sut.inside_faults import InsideFaults
+from harness.sut.inside_faults import BegunAttempt, InsideFaults
 from harness.sut.loop_watch import LoopWatch, code_of
 from harness.sut.phases import EarlierAttempts
 from harness.sut.rescaling import PlannedSubtask
@@ -77,18 +77,13 @@ class RealPlace:
     def client(self, name: str) -> Client:
         return CLIENTS[name](self._plan.lookups)
 
-    def inside(
-        self, *, attempt: int, journal: Journal, loop: asyncio.AbstractEventLoop, store: CheckpointStore
-    ) -> InsideFaults:
+    def inside(self, begun: BegunAttempt) -> InsideFaults:
         return InsideFaults(
             self._plan,
+            begun,
             workload=self._scenario.workload,
             subtask=self._subtask,
-            attempt=attempt,
-            journal=journal,
-            loop=loop,
-            store=store,
-            past=self.past_before(attempt),
+            past=self.past_before(begun.number),
         )
 
     def past_before(self, attempt: int) -> Callable[[], EarlierAttempts] | None:  # noqa: ARG002 - for places without these files

@@ -17,7 +17,6 @@ from functools import partial
 from types import CodeType
 from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
-from harness.database.checkpoint_store import CheckpointStore
 from harness.database.simulated.hub import Actor, Hub
 from harness.database.simulated.statements import select
 from harness.database.simulated.tables import SimulatedTables, StatementFailed
@@ -43,6 +42,7 @@ from harness.system.process_identity import ProcessIdentity
 
 if TYPE_CHECKING:
     from harness.scenario.model import Fault, Scenario
+    from harness.sut.inside_faults import BegunAttempt
     from harness.sut.variant import Variant
     from reference_impl.operator.functions import AsyncFunction
     from reference_impl.task.input_processor import Source
@@ -221,11 +221,8 @@ class SimulatedPlace:
         message = f"`client: {name}` is a mistake that only a real client can make; level sim has none"
         raise HarnessError(message, fix="please report it: the scenario should have been refused")
 
-    def inside(
-        self, *, attempt: int, journal: Journal, loop: asyncio.AbstractEventLoop, store: CheckpointStore
-    ) -> SimulatedPlace:
-        del attempt, journal, loop
-        store.trouble = self._meet_store
+    def inside(self, begun: BegunAttempt) -> SimulatedPlace:
+        begun.store.trouble = self._meet_store
         self._run.started(self._attempt)
         return self
 

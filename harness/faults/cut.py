@@ -14,6 +14,7 @@ from harness.faults.model.fault import LinkFault
 from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
 from harness.faults.simulated.acts import cut_losses
+from harness.faults.simulated.link_acts import OnReplies
 from harness.system.clock import Deadline, wait_until
 from harness.system.json_types import Json
 
@@ -92,7 +93,7 @@ def _ended(site: Site, link: str, how: str) -> list[int]:
     return ended
 
 
-class SimulatedCut:
+class SimulatedCut(OnReplies):
     """Ends all connections that are open at one instant; new ones are served. Mutable: counts."""
 
     def __init__(self) -> None:
@@ -103,9 +104,6 @@ class SimulatedCut:
 
     def on_message(self, link: SimulatedLink, flight: Flight) -> None:
         """Messages sent later are not affected."""
-
-    def ends(self, link: SimulatedLink) -> None:
-        """There is nothing to undo."""
 
     def evidence(self) -> Json:
         return cut_losses(self._cut)

@@ -13,6 +13,7 @@ from harness.faults.model.fields import Lasts, Size
 from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Toxic
 from harness.faults.simulated.acts import cut_losses, meet_all, meet_requests
+from harness.faults.simulated.link_acts import OnReplies
 from harness.system.json_types import Json
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class Limit(LinkFault, Directed):
         return SimulatedLimit(bytes_max=self.bytes, upward=self.is_upward)
 
 
-class SimulatedLimit:
+class SimulatedLimit(OnReplies):
     """Closes each simulated connection after `bytes_max` bytes in one direction. Mutable: counts."""
 
     def __init__(self, *, bytes_max: int, upward: bool) -> None:
@@ -74,9 +75,6 @@ class SimulatedLimit:
                 link.breaks(flight, worked=not self._upward and not flight.is_handshake)
                 break
         self._passed[flight.connection] = passed
-
-    def ends(self, link: SimulatedLink) -> None:
-        """There is nothing to undo."""
 
     def evidence(self) -> Json:
         return cut_losses(self._cut)

@@ -12,8 +12,8 @@ from harness.faults.model.fault import PacketFault
 from harness.faults.model.fields import UntilEffective
 from harness.faults.real.evidence import NOTICE_US, Evidence, Seen
 from harness.faults.real.fault_site import Toxic
-from harness.faults.simulated.acts import cut_losses, meet_all, meet_requests
-from harness.faults.simulated.link_acts import Picks
+from harness.faults.simulated.acts import cut_losses
+from harness.faults.simulated.link_acts import OnReplies, OnRequests, Picks
 from harness.system.json_types import Json
 
 if TYPE_CHECKING:
@@ -70,16 +70,12 @@ class LostCommitReply(_LostMessage):
         return SimulatedLostReply(Picks(self.messages))
 
 
-class SimulatedLoss:
+class SimulatedLoss(OnRequests):
     """Drops a COMMIT on a simulated link and ends the connection. Mutable: counts."""
 
     def __init__(self, picks: Picks) -> None:
         self._picks = picks
         self._lost = 0
-
-    def begins(self, link: SimulatedLink) -> None:
-        """Applies to COMMITs that are already on their way."""
-        meet_requests(self, link)
 
     def on_message(self, link: SimulatedLink, flight: Flight) -> None:
         """The server rolls the transaction back when the connection ends."""
@@ -87,32 +83,22 @@ class SimulatedLoss:
             self._lost += 1
             link.breaks(flight, worked=False)
 
-    def ends(self, link: SimulatedLink) -> None:
-        """Later COMMITs pass."""
-
     def evidence(self) -> Json:
         return {"commits_lost": self._lost, **cut_losses(self._lost)} if self._lost else {}
 
 
-class SimulatedLostReply:
+class SimulatedLostReply(OnReplies):
     """Drops the reply to a COMMIT on a simulated link and ends the connection. Mutable: counts."""
 
     def __init__(self, picks: Picks) -> None:
         self._picks = picks
         self._swallowed: list[Flight] = []
 
-    def begins(self, link: SimulatedLink) -> None:
-        """Applies to replies that are already on their way."""
-        meet_all(self, link)
-
     def on_message(self, link: SimulatedLink, flight: Flight) -> None:
         """The transaction takes effect; its client gets no reply."""
         if flight.is_sound and self._picks.take(flight):
             self._swallowed.append(flight)
             link.breaks(flight, worked=True)
-
-    def ends(self, link: SimulatedLink) -> None:
-        """Later replies pass."""
 
     def evidence(self) -> Json:
         """Counts only replies of transactions that took effect."""

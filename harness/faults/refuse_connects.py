@@ -14,6 +14,7 @@ from harness.faults.model.fields import Lasts
 from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Toxic
 from harness.faults.simulated.acts import losses
+from harness.faults.simulated.link_acts import OnReplies
 from harness.system.json_types import Json
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class RefuseConnects(LinkFault):
         return SimulatedRefusal()
 
 
-class SimulatedRefusal:
+class SimulatedRefusal(OnReplies):
     """Refuses connects on a simulated link. Mutable: counts."""
 
     def __init__(self) -> None:
@@ -57,9 +58,6 @@ class SimulatedRefusal:
         if flight.connection.fresh and flight.doom is None:
             self._codes[str(REFUSED)] += 1
             link.doom_at(flight, link.hub.now_ms + 1, REFUSED)
-
-    def ends(self, link: SimulatedLink) -> None:
-        """There is nothing to undo."""
 
     def evidence(self) -> Json:
         return losses(self._codes)

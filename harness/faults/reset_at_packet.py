@@ -13,7 +13,7 @@ from harness.faults.model.fields import Packet, Size, UntilEffective
 from harness.faults.real.evidence import NOTICE_US, Evidence, Seen
 from harness.faults.real.fault_site import Toxic
 from harness.faults.simulated.acts import cut_losses, meet_all
-from harness.faults.simulated.link_acts import Picks
+from harness.faults.simulated.link_acts import OnReplies, Picks
 from harness.system.json_types import Json
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class ResetAtPacket(MessageFault, Directed):
         )
 
 
-class SimulatedResetAtPacket:
+class SimulatedResetAtPacket(OnReplies):
     """Breaks simulated connections at a packet of the selected messages, or inside it. Mutable: counts."""
 
     def __init__(self, picks: Picks, *, upward: bool, packet: int, inside: int) -> None:
@@ -84,9 +84,6 @@ class SimulatedResetAtPacket:
         whole = sizes[: min(self._packet, len(sizes)) - 1]
         self._cut[flight] = sum(whole) + min(self._inside, sizes[len(whole)])
         link.breaks(flight, worked=not self._upward and not flight.is_handshake)
-
-    def ends(self, link: SimulatedLink) -> None:
-        """There is nothing to undo."""
 
     def evidence(self) -> Json:
         if not self._cut:

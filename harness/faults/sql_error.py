@@ -13,8 +13,7 @@ from harness.faults.model.fault import MessageFault
 from harness.faults.model.fields import Code, UntilEffective
 from harness.faults.real.evidence import NOTICE_US, Evidence, Seen
 from harness.faults.real.fault_site import Toxic
-from harness.faults.simulated.acts import meet_requests
-from harness.faults.simulated.link_acts import Picks, command_of
+from harness.faults.simulated.link_acts import OnRequests, Picks, command_of
 from harness.system.json_types import Json
 
 if TYPE_CHECKING:
@@ -61,17 +60,13 @@ class SqlError(MessageFault):
         return SimulatedSqlError(Picks(self.messages), code=self.code)
 
 
-class SimulatedSqlError:
+class SimulatedSqlError(OnRequests):
     """Answers simulated requests with an error; the server gets nothing. Mutable: counts."""
 
     def __init__(self, picks: Picks, *, code: int) -> None:
         self._picks = picks
         self._code = code
         self._answered: Counter[str] = Counter()
-
-    def begins(self, link: SimulatedLink) -> None:
-        """Applies to requests that are already on their way."""
-        meet_requests(self, link)
 
     def on_message(self, link: SimulatedLink, flight: Flight) -> None:
         """Answers the message if it is selected."""
@@ -82,9 +77,6 @@ class SimulatedSqlError:
             link.breaks(flight, worked=False, code=self._code)
         else:
             link.answers(flight, self._code)
-
-    def ends(self, link: SimulatedLink) -> None:
-        """There is nothing to undo."""
 
     def evidence(self) -> Json:
         if not self._answered:

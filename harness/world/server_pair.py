@@ -142,7 +142,7 @@ class ServerPair:
             self._serving = "primary"
         self.catch_up()
 
-    def catch_up(self, *, limit_s: float = CATCH_UP_S) -> None:
+    def catch_up(self) -> None:
         """Waits until the replica has executed all that the primary's log holds now. Raises WorldError."""
         end, status = self._end_of_log(), dict[str, object]()
 
@@ -150,10 +150,10 @@ class ServerPair:
             status.update(self._status())
             return _field(status, "IO_Running") == "Yes" and _executed(status) >= end
 
-        if not wait_until(is_there, deadline=Deadline(limit_s), every_s=_EVERY_S):
+        if not wait_until(is_there, deadline=Deadline(CATCH_UP_S), every_s=_EVERY_S):
             why = next((text for name in _TROUBLES if (text := _field(status, name))), "nothing")
             message = (
-                f"the replica did not catch up with the primary within {limit_s:g} s; its trouble: {why}"
+                f"the replica did not catch up with the primary within {CATCH_UP_S:g} s; its trouble: {why}"
             )
             raise WorldError(message, fix="look at the log of both servers; run it again with --keep always")
 

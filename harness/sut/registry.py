@@ -52,9 +52,9 @@ def load_lookup(name: str, *, nonces: Nonces | None = None, tells_versions: bool
     and the version of the rows (V8).
     """
     if name in SUTS:
-        from harness.sut.lookup import ReferenceLookup, own_nonces  # noqa: PLC0415 - most callers name a user's
+        from harness.sut.lookup import OwnNonces, ReferenceLookup  # noqa: PLC0415 - most callers name a user's
 
-        return ReferenceLookup(own_nonces() if nonces is None else nonces, tells_versions=tells_versions)
+        return ReferenceLookup(OwnNonces() if nonces is None else nonces, tells_versions=tells_versions)
     if ":" not in name:
         close = get_close_matches(name, SUTS, n=1)
         hint = (

@@ -31,7 +31,7 @@ from harness.levels.job.job_setup import prepared_ground, read_files
 from harness.levels.job.order import JobOrder
 from harness.levels.job.outside_record import record_of
 from harness.levels.job.records import JobInput, SourceRecord, read_input
-from harness.levels.job.sink_rows import expected_of, id_text, told_value
+from harness.levels.job.sink_rows import by_id, id_text, told_value
 from harness.levels.job.sources import source_of
 from harness.levels.job.spark_engine import find_checkpoints
 from harness.levels.job.traffic import Message, requests_over
@@ -285,7 +285,8 @@ def calm_of(run: JobRun) -> CalmRun:
         took_us=max(0, run.ended_us - run.began_us),
     )
     table = run.readings[-1].tables.get(order.job.sink.table, ())
-    found = dict(expected_of(run.seen.columns.row(row) for row in table))
+    of_ids = by_id(run.seen.columns.row(row) for row in table)
+    found = {text: [list(row.v) for row in same] for text, same in of_ids.items()}
     wanted = expected if expected is not None else {text: found.get(text, []) for text in run.offered_ids}
     not_state = {order.job.sink.table, order.job.sink.dead_letters, AUDIT, _INBOX}
     changes = [change for one in run.seen.transactions for change in one.changes]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
@@ -206,9 +206,3 @@ def by_id(rows: Iterable[SinkRow]) -> Mapping[str, Sequence[SinkRow]]:
     for row in rows:
         found.setdefault(row.id_text, []).append(row)
     return {text: sorted(same, key=lambda row: row.j or 0) for text, same in found.items()}
-
-
-def expected_of(rows: Iterable[SinkRow]) -> Iterator[tuple[str, list[list[object]]]]:
-    """For each id's text the values of its rows, in order."""
-    for text, same in by_id(rows).items():
-        yield text, [list(row.v) for row in same]

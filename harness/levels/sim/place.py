@@ -249,7 +249,8 @@ class SimulatedPlace:
 
     def run_loop_after_close(self, loop: asyncio.AbstractEventLoop, ms: int) -> None:
         assert isinstance(loop, SubtaskLoop), "an attempt of level sim has a loop of level sim"
-        loop.turn_until(self._run.hub.now_ms + ms)
+        loop.call_at_ms(self._run.hub.now_ms + ms, loop.stop)
+        loop.run_forever()
 
     @property
     def phases(self) -> Phases:

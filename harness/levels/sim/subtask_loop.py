@@ -82,11 +82,6 @@ class SubtaskLoop(VirtualLoop):
         self._actor.wake()
         return handle
 
-    def turn_until(self, instant_ms: int) -> None:
-        """Run the loop until that instant."""
-        self.call_at_ms(instant_ms, self.stop)
-        self.run_forever()
-
     def wind_up(self) -> None:
         """Cancel the remaining tasks, give them some turns at the present instant, and close the loop.
 

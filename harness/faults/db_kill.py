@@ -51,6 +51,32 @@ class _Ended(ServerFault):
         return {"start": start, "next_start": next_start, "codes": lost, **times}
 
 
+@contextmanager
+def _ended_then_started(site: Site, end: Callable[[], None]) -> Iterator[None]:
+    """Calls `end`, and starts the server again when the block is over."""
+    server, before = site.server, site.server.state()
+    began_us = monotonic_us()
+    try:
+        end()
+        site.note_fact(
+            began_us=began_us,
+            start=before.start,
+            uptime_s=before.uptime_s,
+            gone=server.state().start is None,
+            end_ms=(monotonic_us() - began_us) // 1000,
+        )
+        yield
+    finally:
+        back_us = monotonic_us()
+        server.start()
+        after = server.state()
+        site.note_fact(
+            next_start=after.start,
+            next_uptime_s=after.uptime_s,
+            start_ms=(monotonic_us() - back_us) // 1000,
+        )
+
+
 class DatabaseKill(_Ended):
     """Kills the server process; committed data must survive."""
 
@@ -85,32 +111,6 @@ class DatabaseRestart(_Ended):
 
     def simulated(self, run: SimulatedRun) -> Act:
         return _Gone(run, in_order=True)
-
-
-@contextmanager
-def _ended_then_started(site: Site, end: Callable[[], None]) -> Iterator[None]:
-    """Calls `end`, and starts the server again when the block is over."""
-    server, before = site.server, site.server.state()
-    began_us = monotonic_us()
-    try:
-        end()
-        site.note_fact(
-            began_us=began_us,
-            start=before.start,
-            uptime_s=before.uptime_s,
-            gone=server.state().start is None,
-            end_ms=(monotonic_us() - began_us) // 1000,
-        )
-        yield
-    finally:
-        back_us = monotonic_us()
-        server.start()
-        after = server.state()
-        site.note_fact(
-            next_start=after.start,
-            next_uptime_s=after.uptime_s,
-            start_ms=(monotonic_us() - back_us) // 1000,
-        )
 
 
 class _Gone(OnServer):

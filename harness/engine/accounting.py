@@ -70,13 +70,11 @@ def _without_result(events: Iterable[Event], *, answered: Collection[Key] | None
             expects[event.id] = (
                 bool(event.expect) if known else answered is None or key_of(event.key) in answered
             )
-        elif type(event) is Res and event.final and event.r in {"ok", "timeout"} and not _has_value(event):
+        elif type(event) is not Res or not event.final or event.r not in {"ok", "timeout"}:
+            continue
+        elif event.error is UNSET and (event.v is UNSET or not event.v):
             empty.add(event.id)
     return sum(expects.get(record, False) for record in empty - stored)
-
-
-def _has_value(event: Res) -> bool:
-    return event.error is not UNSET or (event.v is not UNSET and bool(event.v))
 
 
 def hold_together(

@@ -13,7 +13,7 @@ from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
-from typing import Any, Protocol
+from typing import Protocol
 
 from harness.database.checkpoint_store import CheckpointStore, StoreLost
 from harness.database.driver import AsyncDriver, Driver
@@ -35,17 +35,17 @@ from harness.scenario.workloads.lookups import (
 )
 from harness.scenario.workloads.partitions import PartitionedSource
 from harness.scenario.workloads.sessions import expect_stamped, session_stamps
-from harness.sut.coordination import StoppedForRescale
-from harness.sut.function_under_test import FunctionUnderTest, JournalProbe, is_dead_letter
-from harness.sut.inside_faults import with_planned_failures
-from harness.sut.keyed_head import KeyedTask
+from harness.sut.coordination import AtomicCoordination, AttemptLog, StoppedForRescale
+from harness.sut.function_under_test import Client, FunctionUnderTest, JournalProbe, is_dead_letter
+from harness.sut.inside_faults import BegunAttempt, with_planned_failures
+from harness.sut.keyed_head import KeyedHead, KeyedTask
 from harness.sut.lookup_object import LookupFailed
 from harness.sut.neighbours import JoinedTask, UpstreamOperator, telling_end
 from harness.sut.phases import Phases
 from harness.sut.positions import Replay, SubtaskSource, named, restored
 from harness.sut.registry import SUTS
-from harness.sut.rescaling import groups_of, sources_before, stops_at
-from harness.sut.sink_choice import ChosenSink
+from harness.sut.rescaling import PlannedSubtask
+from harness.sut.sink_choice import ChosenSink, Later, PreparedCoordination
 from harness.sut.user_code import is_interruption
 from harness.sut.user_lookup import failure_of_lookup, failure_of_task
 from harness.sut.variant import HONEST, Variant, operator_builder
@@ -106,7 +106,7 @@ class AttemptPlace(Protocol):
     def files(self) -> Files:
         """The files of the checkpoint store."""
 
-    def journal(self, attempt: int) -> AbstractContextManager[Any]:
+    def journal(self, attempt: int) -> AbstractContextManager[Journal]:
         """The journal of attempt `attempt`, open while the block lasts."""
 
     def loop(self) -> AbstractContextManager[asyncio.AbstractEventLoop]:
@@ -115,12 +115,10 @@ class AttemptPlace(Protocol):
     def lookups(self, loop: asyncio.AbstractEventLoop) -> AsyncDriver:
         """The driver that connects the lookups' pool."""
 
-    def client(self, name: str) -> object:
+    def client(self, name: str) -> Client:
         """A faulty client (`operator.client`) in place of the pool."""
 
-    def inside(
-        self, *, attempt: int, journal: Journal, loop: asyncio.AbstractEventLoop, store: CheckpointStore
-    ) -> Inside:
+    def inside(self, begun: BegunAttempt) -> Inside:
         """The inside faults of this attempt."""
 
     def watching(
@@ -138,26 +136,26 @@ class AttemptPlace(Protocol):
         """Runs the loop for `ms`."""
 
 
+class CommitPhases(Protocol):
+    """A sink, as an attempt sees it; `reach` is called at each phase of a commit."""
+
+    reach: Callable[[str], None]
+
+
 class Committing(Protocol):
     """The sink of one attempt, with its checkpoint store and its coordination; `ChosenSink` is the usual one."""
 
     @property
-    def sink(self) -> Any:
-        """Where rows go; its `reach` is called at each phase of a commit."""
+    def sink(self) -> CommitPhases:
+        """Where rows go."""
 
     @property
     def store(self) -> CheckpointStore:
         """The checkpoint store."""
 
     def coordination(
-        self,
-        *,
-        journal: Journal,
-        phases: Phases,
-        expect: Callable[[object], Sequence[object] | None] | None,
-        timers: Any,
-        restored: int,
-    ) -> Any:
+        self, log: AttemptLog, *, timers: Later, restored: int
+    ) -> AtomicCoordination | PreparedCoordination:
         """The coordination for this sink."""
 
 
@@ -284,9 +282,9 @@ class _Attempt:
             journal.note(RestoreFallback(what=passed.what, c=passed.epoch, file=passed.file, to=restored))
         try:
             with place.loop() as loop:
-                inside = place.inside(
-                    attempt=self._attempt.number, journal=journal, loop=loop, store=self._chosen.store
-                )
+                store = self._chosen.store
+                begun = BegunAttempt(number=self._attempt.number, journal=journal, loop=loop, store=store)
+                inside = place.inside(begun)
                 self._chosen.sink.reach = self._chosen.store.reach = inside.phases.reach
                 inside.phases.reach("open")
                 checkpoint = None if saved is None else self._restored(saved, inside.phases)
@@ -347,9 +345,15 @@ class _Task:
         elements = place.elements(parts.subtask, inside.shaping)
         keyed = _keyed(parts, elements)
         expect = _expectation(parts, elements, keyed)
-        coordination = self._coordination(
-            parts, attempt, chosen=chosen, inside=inside, elements=elements, expect=expect, mailbox=mailbox
+        restored = attempt.saved.epoch if attempt.saved else 0
+        coordination = chosen.coordination(
+            AttemptLog(journal=journal, phases=inside.phases, expect=expect),
+            timers=Timers(loop, MailboxExecutor(mailbox, MAX_PRIORITY)),  # never those of a mutant
+            restored=restored,
         )
+        if isinstance(elements, PartitionedSource):
+            stops = PlannedSubtask(plan, scenario, parts.subtask).stops_at()
+            coordination.rescales(stops_at=stops, places=elements.places, restored=restored)
         operator, workload = scenario.operator, scenario.workload
         lookups = partial(
             operator_builder(variant, sut=plan.sut),
@@ -370,38 +374,15 @@ class _Task:
             source=variant.source(inside.around_source(source, elements)),
             lookups=lookups if keyed is None else telling_end(lookups, reader=coordination),
             coordination=coordination,
-            head=None if keyed is None else keyed.head(coordination, phases=inside.phases, loop=loop),
+            head=None
+            if keyed is None
+            else KeyedHead(keyed, reader=coordination, phases=inside.phases, loop=loop),
             in_front=_in_front(scenario, reader=coordination, loop=loop),
             behind=None if keyed is None or expect is None else _behind(keyed, elements),
             is_hard=operator.back_pressure == "hard",
             downstream=_downstream(operator, loop),
             checkpoint_interval_ms=workload.checkpoint_interval or 0,
         )
-
-    def _coordination(
-        self,
-        parts: AttemptParts,
-        attempt: Takeover,
-        *,
-        chosen: Committing,
-        inside: Inside,
-        elements: LookupSource,
-        expect: Any,
-        mailbox: Any,
-    ) -> Any:
-        """What a task tells its sink and the coordinator, and hears of them."""
-        restored = attempt.saved.epoch if attempt.saved else 0
-        coordination = chosen.coordination(
-            journal=self._journal,
-            phases=inside.phases,
-            expect=expect,
-            timers=Timers(self._loop, MailboxExecutor(mailbox, MAX_PRIORITY)),  # never those of a mutant
-            restored=restored,
-        )
-        if isinstance(elements, PartitionedSource):
-            stops = stops_at(parts.plan, parts.scenario, parts.subtask)
-            coordination.rescales(stops_at=stops, places=elements.places, restored=restored)
-        return coordination
 
     @property
     def journal(self) -> Journal:
@@ -453,7 +434,7 @@ def _keyed(parts: AttemptParts, elements: LookupSource) -> KeyedTask | None:
     if task is None:
         return None
     inputs = Inputs(task, elements, seed=parts.plan.seed, subtask=parts.subtask)
-    groups = groups_of(parts.plan, parts.scenario, parts.subtask)
+    groups = PlannedSubtask(parts.plan, parts.scenario, parts.subtask).groups()
     return KeyedTask(inputs=inputs, task=task, parts=parts.variant.keyed, groups=groups)
 
 
@@ -533,7 +514,7 @@ def _expectation(
         elements,
         keyed.inputs,
         task=keyed.task,
-        before=sources_before(parts.plan, parts.scenario, parts.subtask),
+        before=PlannedSubtask(parts.plan, parts.scenario, parts.subtask).sources_before(),
     )
     return expect_stamped(answers, stamps)
 

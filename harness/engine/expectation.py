@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -46,6 +46,8 @@ from harness.system.choices import Choices
 from harness.system.clock import monotonic_us
 from harness.system.errors import SutError
 from harness.system.json_types import JsonView
+
+_T = TypeVar("_T")
 
 Versions = Sequence[Sequence[Mapping[str, Any]]]
 """The rows of one key, by version."""
@@ -124,7 +126,7 @@ class _Changes:
         return any(self._at.get(("end", key, after), called) < called for after in later)
 
 
-Ask = Callable[[Questions], Iterable[Mapping[str, Any]]]
+Ask = Callable[[Questions], Iterable[JsonView]]
 """Asks the twin in a process of its own, and gives its lines; the last one is `end`, or `gone` with `why`."""
 
 
@@ -229,7 +231,9 @@ def _given(name: str, records: Sequence[Lookup], table: RowsOfKeys) -> Expected:
     return Expected(source="given", of_records=[(record.id, results(record)) for record in records])
 
 
-def _stated(name: str, function: Any, record: Lookup, rows: list[object]) -> list[object]:
+def _stated(
+    name: str, function: Callable[[Lookup, list[object]], object], record: Lookup, rows: list[object]
+) -> list[object]:
     """What the function states for a record. Raises SutError, with the line to write, if it is no list of JSON."""
     try:
         with redirect_stdout(sys.stderr):  # standard output is for the results of a command
@@ -266,7 +270,7 @@ def _question(record: Lookup, other: Lookup) -> Question:
     return Question(record=record.as_json(), other=other.as_json())
 
 
-def _sample(things: Sequence[object], *, seed: int) -> list[Any]:
+def _sample(things: Sequence[_T], *, seed: int) -> list[_T]:
     draw = Choices(seed, "calm twin: sample")
     places = list(range(len(things)))
     wanted = min(ASKED_MAX, len(things))

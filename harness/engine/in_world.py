@@ -6,11 +6,11 @@ error; an unfinished run is marked as such.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -48,6 +48,7 @@ from harness.sut.calm_twin import Questions
 from harness.sut.defects import variant_of
 from harness.system.clock import monotonic_us
 from harness.system.errors import SutError, WorldError
+from harness.system.json_types import JsonView
 from harness.system.process_identity import ProcessIdentity
 from harness.world.world import DATABASE
 
@@ -150,7 +151,7 @@ def _expect(run: RunInWorld) -> None:
         _database_of_lookups(run, f"{run.lookups}_calm", stays=False) if own else nullcontext(run.lookups)
     ) as calm:
 
-        def ask(questions: Questions) -> Iterator[Mapping[str, Any]]:
+        def ask(questions: Questions) -> Iterator[JsonView]:
             assert twin is not None, "a twin that is asked was started"
             run.site.observer.phase("twin", f"{order.sut} is called without faults, one call at a time")
             return twin.ask(msgspec.structs.replace(questions, lookups=world.app.at(world.direct, calm)))

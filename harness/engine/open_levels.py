@@ -127,11 +127,11 @@ class OpenLevels:
         """The shared worlds, created on first use."""
         with self._opening:
             if self._worlds is None:
-                from harness.engine.worlds import open_worlds  # noqa: PLC0415 - pulls in a database's client
+                from harness.engine.worlds import Worlds  # noqa: PLC0415 - pulls in a database's client
 
                 plan = self._plan
                 self._worlds = self._stack.enter_context(
-                    open_worlds(
+                    Worlds(
                         plan.world,
                         proxy=plan.proxy,
                         offline=plan.offline,

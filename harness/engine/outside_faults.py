@@ -240,8 +240,6 @@ class Activation:
 _LOOK_US: Final = 100_000
 """Interval between two checks whether a fault has evidence."""
 
-_Alarm = tuple[int, Callable[[], None]]
-
 
 @dataclass(slots=True, kw_only=True)
 class OutsideFaults:
@@ -264,7 +262,7 @@ class OutsideFaults:
     prolongs_us: int = 0
     """Zero, but where attempts come and go, or a job's batches: a short fault would fall between two of them."""
     _schedule: Schedule[Activation] = field(init=False)
-    _alarms: list[_Alarm] = field(default_factory=list)
+    _alarms: list[tuple[int, Callable[[], None]]] = field(default_factory=list)
     _next_step: list[Callable[[], None]] = field(default_factory=list)
     begun: list[Activation] = field(default_factory=list)
     _progress: Progress = field(default_factory=Progress)
@@ -296,15 +294,16 @@ class OutsideFaults:
             self._alarms.remove(due)
             due[1]()
 
-    def at(self, instant_us: int, callback: Callable[[], None]) -> _Alarm:
+    def at(self, instant_us: int, callback: Callable[[], None]) -> Callable[[], None]:
         """Calls back in the first `step` from that time on."""
         alarm = (instant_us, callback)
         self._alarms.append(alarm)
-        return alarm
 
-    def cancel(self, alarm: _Alarm) -> None:
-        if alarm in self._alarms:
-            self._alarms.remove(alarm)
+        def cancel() -> None:
+            if alarm in self._alarms:
+                self._alarms.remove(alarm)
+
+        return cancel
 
     def is_idle(self, fault: Fault) -> bool:
         """Whether a fault of the lookups' link that acts once would find no lookup in flight."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -42,7 +41,7 @@ class Rescaler:
         variant: Variant,
         driver: Driver,
         files: Callable[[int], Files],
-        note: Callable[..., Any],
+        note: Callable[..., object],
         clock: Clock = REAL_CLOCK,
     ) -> None:
         """`files`: the checkpoint store's files of a subtask; `note(kind, **fields)` records the event `rescale`."""

@@ -103,49 +103,84 @@ def count(
     for order in orders:
         refuse(order, level)
     if executors is not None:
-        yield from _count_there(orders, level, executors, goes_on, budget)
+        # Runs are numbered by piece there, so they get their place in the campaign here.
+        piece = _Piece(
+            level=level, budget=None if budget is None else Deadline(budget.left_s, clock=CALENDAR_CLOCK)
+        )
+        done = 0
+        for counted in executors.map(piece, orders, most=_PIECE, goes_on=goes_on):
+            for run in counted:
+                yield replace(run, order=done)
+                done += 1
+            if budget is not None and budget.passed:
+                return
         return
     with level.open(Opening()) as play:
+        counting = _Counting(play=play, budget=budget)
         if jobs == 1 or len(orders) <= _CHUNK:
             level.refuse_blindness(None)
-            yield from _count_here(orders, play, goes_on, budget)
+            yield from counting.all_of(orders, goes_on)
             return
         chunks = math.ceil(len(orders) / _CHUNK)
-        with open_processes(min(jobs, chunks), begin=_share, given=(orders, play, level, budget)) as pool:
+        with open_processes(min(jobs, chunks), begin=_share, given=(orders, counting, level)) as pool:
             for counted in pool.map(_count_chunk, range(len(orders)), most=_CHUNK):
                 yield from counted
-                if not goes_on() or _is_over(budget):
+                if not goes_on() or counting.is_over:
                     return
 
 
-def _count_here(
-    orders: Sequence[AnyOrder], play: Play, goes_on: Callable[[], bool], budget: Deadline | None
-) -> Iterator[Counted]:
-    with uncollected(frozen=True):
-        for number, order in enumerate(orders):
-            if not goes_on() or (number and _is_over(budget)):
-                return
-            yield _counted(order, number, play, budget)
-            if number % _COLLECT_EVERY == 0:
-                gc.collect()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Counting:
+    """Performs runs without writing files, until the budget has passed."""
 
+    play: Play
+    budget: Deadline | None
 
-def _count_there(
-    orders: Sequence[AnyOrder],
-    level: Level,
-    executors: Executors,
-    goes_on: Callable[[], bool],
-    budget: Deadline | None,
-) -> Iterator[Counted]:
-    """On the executors; their runs are numbered by piece, so they get their place in the campaign here."""
-    shared = None if budget is None else Deadline(budget.left_s, clock=CALENDAR_CLOCK)
-    done = 0
-    for counted in executors.map(_Piece(level=level, budget=shared), orders, most=_PIECE, goes_on=goes_on):
-        for run in counted:
-            yield replace(run, order=done)
-            done += 1
-        if _is_over(budget):
-            return
+    @property
+    def is_over(self) -> bool:
+        return self.budget is not None and self.budget.passed
+
+    def all_of(self, orders: Sequence[AnyOrder], goes_on: Callable[[], bool]) -> Iterator[Counted]:
+        with uncollected(frozen=True):
+            for number, order in enumerate(orders):
+                if not goes_on() or (number and self.is_over):
+                    return
+                yield self.one(order, number)
+                if number % _COLLECT_EVERY == 0:
+                    gc.collect()
+
+    def one(self, order: AnyOrder, number: int) -> Counted:
+        limit_s, began_us = None if self.budget is None else self.budget.left_s, monotonic_us()
+        unjudged = Counted(
+            order=number,
+            scenario=order.scenario.scenario,
+            mutant=order.mutant,
+            level=order.level,
+            seed=order.seed,
+            sut=order.sut,
+            again=order.again,
+            verdict=Outcome.UNKNOWN,
+            as_expected=False,
+            events=0,
+            cause="",
+        )
+        try:
+            record = self.play(order, RunSite(run_id=f"counted-{number}", folder=Path(), limit_s=limit_s))
+            outcome = outcome_of(order, record)
+        except SutError as error:
+            return replace(unjudged, cause=f"refused: {without_numbers(error.what)}", refusal=error)
+        except Exception as error:
+            if not ends_one_run(error):
+                raise
+            cause = f"internal error: {without_numbers(str(error))}"
+            return replace(unjudged, cause=cause, broken=as_internal(error))
+        return replace(
+            counted_of(number, outcome),
+            events=len(record.events),
+            cut_after_s=limit_s if self.is_over and not record.whole else None,
+            digest=digest_of(record.header, record.events) if isinstance(record, RunRecord) else "",
+            took_s=(monotonic_us() - began_us) / 1e6,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,26 +196,24 @@ class _Piece:
             self.level.refuse_blindness(None)
             _Shared.is_sighted = True
         with self.level.open(Opening()) as play:
-            return list(_count_here(orders, play, lambda: True, self.budget))
+            return list(_Counting(play=play, budget=self.budget).all_of(orders, lambda: True))
 
 
 class _Shared:
     """The data that a forked worker process inherits. Set once."""
 
     orders: Sequence[AnyOrder] = ()
-    play: Play
+    counting: _Counting
     level: Level
-    budget: Deadline | None = None
     is_sighted: bool = False
     """Whether this process has seen the canaries."""
 
 
-def _share(orders: Sequence[AnyOrder], play: Play, level: Level, budget: Deadline | None) -> None:
+def _share(orders: Sequence[AnyOrder], counting: _Counting, level: Level) -> None:
     """Passes the data by fork, because a variant cannot be pickled. Workers ignore Ctrl-C; the parent handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    _Shared.orders, _Shared.play, _Shared.level = orders, staticmethod(play), level
-    _Shared.budget = budget
+    _Shared.orders, _Shared.counting, _Shared.level = orders, counting, level
     gc.freeze()
     gc.disable()
 
@@ -189,52 +222,13 @@ def _count_chunk(chunk: Sequence[int]) -> list[Counted]:
     if not _Shared.is_sighted:  # not in `_share`: an error there would only break the pool
         _Shared.level.refuse_blindness(None)
         _Shared.is_sighted = True
-    counted, budget = list[Counted](), _Shared.budget
+    counted, counting = list[Counted](), _Shared.counting
     for number in chunk:
-        if number and _is_over(budget):
+        if number and counting.is_over:
             break
-        counted.append(_counted(_Shared.orders[number], number, _Shared.play, budget))
+        counted.append(counting.one(_Shared.orders[number], number))
     gc.collect()
     return counted
-
-
-def _is_over(budget: Deadline | None) -> bool:
-    return budget is not None and budget.passed
-
-
-def _counted(order: AnyOrder, number: int, play: Play, budget: Deadline | None) -> Counted:
-    """Performs one run without writing files, until the budget has passed."""
-    limit_s, began_us = None if budget is None else budget.left_s, monotonic_us()
-    unjudged = Counted(
-        order=number,
-        scenario=order.scenario.scenario,
-        mutant=order.mutant,
-        level=order.level,
-        seed=order.seed,
-        sut=order.sut,
-        again=order.again,
-        verdict=Outcome.UNKNOWN,
-        as_expected=False,
-        events=0,
-        cause="",
-    )
-    try:
-        record = play(order, RunSite(run_id=f"counted-{number}", folder=Path(), limit_s=limit_s))
-        outcome = outcome_of(order, record)
-    except SutError as error:
-        return replace(unjudged, cause=f"refused: {without_numbers(error.what)}", refusal=error)
-    except Exception as error:
-        if not ends_one_run(error):
-            raise
-        cause = f"internal error: {without_numbers(str(error))}"
-        return replace(unjudged, cause=cause, broken=as_internal(error))
-    return replace(
-        counted_of(number, outcome),
-        events=len(record.events),
-        cut_after_s=limit_s if _is_over(budget) and not record.whole else None,
-        digest=digest_of(record.header, record.events) if isinstance(record, RunRecord) else "",
-        took_s=(monotonic_us() - began_us) / 1e6,
-    )
 
 
 def tallies(orders: Sequence[AnyOrder], counted: Sequence[Counted]) -> list[Tally]:

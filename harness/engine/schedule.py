@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from harness.faults.model.fault import Fault
 from harness.scenario.moments import Awaited, Moments, awaited, due_us, instant_ms, shown_by
@@ -69,11 +69,8 @@ class Place(Protocol[A_co]):
     def now_us(self) -> int:
         """The present time."""
 
-    def at(self, instant_us: int, callback: Callable[[], None]) -> Any:
-        """Calls back at that time; returns a handle for `cancel`."""
-
-    def cancel(self, alarm: Any) -> None:
-        """Cancels a callback."""
+    def at(self, instant_us: int, callback: Callable[[], None]) -> Callable[[], None]:
+        """Calls back at that time; returns what cancels that."""
 
     def is_idle(self, fault: Fault) -> bool:
         """Whether nothing is at work that the fault could meet, so that it waits, at most for `prolongs_us`."""
@@ -114,8 +111,8 @@ class _Turn(Generic[A]):
 
     acting: A
     is_over: bool = False
-    end: Any = None
-    """The handle of the callback that ends it, once that is planned."""
+    cancel_end: Callable[[], None] | None = None
+    """Cancels the callback that ends it, once that is planned."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -127,7 +124,7 @@ class Schedule(Generic[A]):
     place: Place[A]
     _planned: list[_Planned[A]] = field(default_factory=list)
     _turns: list[_Turn[A]] = field(default_factory=list)
-    _waiting: list[Any] = field(default_factory=list)
+    _waiting: list[Callable[[], None]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._planned = [
@@ -195,8 +192,10 @@ class Schedule(Generic[A]):
     def _plan_end(self, planned: _Planned[A], turn: _Turn[A]) -> None:
         """Its duration counts from when it is armed."""
         armed_us = turn.acting.armed_us
-        if turn.end is None and armed_us is not None and planned.lasts_ms is not None:
-            turn.end = self.place.at(armed_us + planned.lasts_ms * 1000, partial(self._over, planned, turn))
+        if turn.cancel_end is None and armed_us is not None and planned.lasts_ms is not None:
+            turn.cancel_end = self.place.at(
+                armed_us + planned.lasts_ms * 1000, partial(self._over, planned, turn)
+            )
 
     def _over(self, planned: _Planned[A], turn: _Turn[A]) -> None:
         """Its duration is over; ends it, unless it has no evidence and the place lets it wait for some."""
@@ -207,7 +206,7 @@ class Schedule(Generic[A]):
         if acting.effective or acting.ended or place.now_us >= until_us:
             self._end(planned, turn)
         else:
-            turn.end = place.at(place.now_us + _PROLONGS_BY_US, partial(self._over, planned, turn))
+            turn.cancel_end = place.at(place.now_us + _PROLONGS_BY_US, partial(self._over, planned, turn))
 
     def _look(self, planned: _Planned[A], turn: _Turn[A]) -> None:
         """Checks for evidence; ends a fault without a duration when it is found, or after `UNTIL_EFFECTIVE_US`."""
@@ -218,7 +217,7 @@ class Schedule(Generic[A]):
             self._end(planned, turn)
             return
         armed_us = acting.armed_us
-        if turn.end is None:
+        if turn.cancel_end is None:
             self._plan_end(planned, turn)
         if armed_us is None:
             place.look_again(partial(self._look, planned, turn), soon=True)
@@ -255,14 +254,14 @@ class Schedule(Generic[A]):
 
     def close(self) -> None:
         """Ends the schedule: cancels planned activations and heals active ones, the last one first."""
-        for alarm in self._waiting:
-            self.place.cancel(alarm)
+        for cancel in self._waiting:
+            cancel()
         with ExitStack() as stack:
             for turn in self._turns:
                 stack.callback(self._close, turn)
 
     def _close(self, turn: _Turn[A]) -> None:
-        if turn.end is not None:
-            self.place.cancel(turn.end)
+        if turn.cancel_end is not None:
+            turn.cancel_end()
         turn.is_over = True
         turn.acting.close()

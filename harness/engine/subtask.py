@@ -11,7 +11,7 @@ thread; the task ends when its last checkpoint, taken after the end of its data,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, Protocol
@@ -22,12 +22,16 @@ from reference_impl.checkpoint_events import (
     CheckpointMetrics,
     CheckpointOptions,
 )
-from reference_impl.checkpoints.async_checkpoint import TaskStateSnapshot, TaskStateStore
+from reference_impl.checkpoints.async_checkpoint import (
+    OperatorSubtaskState,
+    TaskStateSnapshot,
+    TaskStateStore,
+)
 from reference_impl.checkpoints.subtask_checkpoint_coordinator import (
     CheckpointedChain,
     SubtaskCheckpointCoordinator,
 )
-from reference_impl.elements import OperatorInput
+from reference_impl.elements import OperatorInput, QueueElement
 from reference_impl.mailbox.availability import Availability
 from reference_impl.mailbox.mailbox import MAX_PRIORITY, MIN_PRIORITY, Mailbox, MailboxExecutor
 from reference_impl.mailbox.processor import MailboxProcessor
@@ -102,7 +106,7 @@ class Head(Protocol):
     def link(self, replayed: Iterator[object]) -> OperatorLink:
         """The head operator, with its state from the front of `replayed`."""
 
-    def elements(self, states: object) -> tuple[Any, ...]:
+    def elements(self, states: Mapping[str, OperatorSubtaskState]) -> tuple[object, ...]:
         """The operator's state, to be put in front of a checkpoint's elements."""
 
     def run_async(self, finish: Callable[[], None]) -> None:
@@ -134,7 +138,7 @@ class InFront(Reader, Protocol):
     def around(self, lookups: BuildAsyncOperator) -> BuildAsyncOperator:
         """`lookups`, whose operator tells the coordination when its own input ends."""
 
-    def elements(self, states: object) -> tuple[Any, ...]:
+    def elements(self, states: Mapping[str, OperatorSubtaskState]) -> tuple[object, ...]:
         """What the operator holds, to be put behind the elements of the lookups."""
 
 
@@ -249,7 +253,9 @@ class Subtask:
             checkpoint_priority=MAX_PRIORITY if self._is_hard else MIN_PRIORITY,
         )
 
-    def _links(self, replayed: Iterator[Any], *, queued: int, position: int) -> Sequence[OperatorLink]:
+    def _links(
+        self, replayed: Iterator[QueueElement], *, queued: int, position: int
+    ) -> Sequence[OperatorLink]:
         """The operators; the first `queued` of `replayed` belong to the lookups, which are opened first."""
         heads = [] if self._head is None else [self._head.link(replayed)]
         if self._in_front is not None:
@@ -290,7 +296,7 @@ class Subtask:
         self._cut_at = inputs.cut_at
         return inputs
 
-    def _blocked(self, entering: tuple[object, ...]) -> tuple[Any, ...]:
+    def _blocked(self, entering: tuple[OperatorInput, ...]) -> tuple[OperatorInput, ...]:
         """The state that a snapshot holds for the element that waits for a slot."""
         return entering
 

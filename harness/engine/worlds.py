@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from harness.scenario.order import AnyOrder, Order
 from harness.sut.registry import connects_itself
@@ -50,29 +51,13 @@ class _Free:
         return needs <= self.needs and self.needs - needs <= {PACKETS, LOG}
 
 
-@contextmanager
-def open_worlds(
-    kind: str, *, proxy: str, offline: bool, announce: Callable[[str], None], keeps_in: Path | None = None
-) -> Iterator[Worlds]:
-    """Worlds of that kind while the block lasts; they are opened on demand.
+class Worlds(ExitStack):
+    """Lends worlds, from several threads if there are several lanes; use it as a block. Mutable: opens what is needed.
 
     `keeps_in`: the folder that gets the data folder of each server, for local worlds.
     """
-    places = WorldSettings.from_environment().places
-    with open_ledger(places, lambda _: []) as ledger, ExitStack() as stack:
-        yield Worlds(
-            kind,
-            proxy=proxy,
-            offline=offline,
-            announce=announce,
-            ledger=ledger,
-            stack=stack,
-            keeps_in=keeps_in,
-        )
 
-
-class Worlds:
-    """Lends worlds, from several threads if there are several lanes. Mutable: opens what is needed."""
+    ledger: Ledger
 
     def __init__(
         self,
@@ -81,28 +66,30 @@ class Worlds:
         proxy: str,
         offline: bool,
         announce: Callable[[str], None],
-        ledger: Ledger,
-        stack: ExitStack,
         keeps_in: Path | None = None,
     ) -> None:
+        super().__init__()
         self._kind = kind
         self._proxy = proxy
         self._offline = offline
         self._announce = announce
-        self._stack = stack
         self._opening = threading.Lock()
         self._free: list[_Free] = []
-        self.ledger = ledger
         self.secrets: list[str] = []
         """The passwords of the worlds so far, to be removed from reports."""
         self.kept: list[str] = []
         """How to open the data of each server that stays, once its world is closed."""
         self._keeps_in = keeps_in
 
+    def __enter__(self) -> Self:
+        settings = WorldSettings.from_environment()
+        self.ledger = self.enter_context(open_ledger(settings, lambda _: []))
+        return self
+
     def open_one(self, needs: frozenset[str]) -> None:
         """Opens one more world with these abilities."""
         keeps_in = None if self._keeps_in is None else self._keeps_in / f"server-{len(self.kept) + 1}"
-        world = self._stack.enter_context(
+        world = self.enter_context(
             open_world(
                 self._kind,
                 proxy=self._proxy,

@@ -8,14 +8,13 @@ long again as outside the fault. Needs answers that are large for the rate (`wor
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from statistics import median
 from typing import TYPE_CHECKING, Literal
 
 from harness.faults.model.fault import Directed, LinkFault
 from harness.faults.model.fields import Lasts, Rate
 from harness.faults.real.evidence import Evidence, ProxyEvidence, Seen, median_ms
-from harness.faults.real.fault_site import Site
+from harness.faults.real.fault_site import Toxic
 from harness.faults.real.witnesses import slower_calls
 from harness.faults.simulated.link_acts import Holding, moved_bytes
 
@@ -43,9 +42,9 @@ class Bandwidth(LinkFault, Directed):
     lasts: Lasts
     rate: Rate
 
-    def inject(self, site: Site) -> AbstractContextManager[None]:
+    def toxic(self) -> Toxic:
         """Affects live connections at once; healing releases the bytes held."""
-        return self.toxics(site, "bandwidth", self.stream, rate=self.rate)
+        return Toxic("bandwidth", (self.stream,), {"rate": self.rate})
 
     def evidence(self, seen: Seen) -> Evidence:
         of_link = seen.over(self.link)

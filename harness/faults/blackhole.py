@@ -7,13 +7,12 @@ only then; losses just after healing count if a call was waiting.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Literal
 
 from harness.faults.model.fault import LinkFault
 from harness.faults.model.fields import Direction, Lasts
 from harness.faults.real.evidence import NOTICE_US, Evidence, Seen
-from harness.faults.real.fault_site import Site
+from harness.faults.real.fault_site import Toxic
 from harness.faults.simulated.link_acts import Swallowing
 
 if TYPE_CHECKING:
@@ -40,9 +39,9 @@ class Blackhole(LinkFault):
         streams = {"up": "upstream", "down": "downstream"}
         return tuple(streams.values()) if self.direction is None else (streams[self.direction],)
 
-    def inject(self, site: Site) -> AbstractContextManager[None]:
+    def toxic(self) -> Toxic:
         """Healing closes the affected connections, because bytes are missing from their streams."""
-        return self.toxics(site, "timeout", *self.streams, timeout=0)
+        return Toxic("timeout", self.streams, {"timeout": 0})
 
     def evidence(self, seen: Seen) -> Evidence:
         of_link = seen.over(self.link)

@@ -18,7 +18,7 @@ from msgspec import UNSET
 
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Count, UntilEffective, Way
-from harness.faults.real.evidence import Evidence, Seen, fact
+from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
 from harness.faults.simulated.acts import Act, SimulatedRun
 from harness.history.event import Call, Change, In, Res
@@ -107,7 +107,7 @@ class ChangeRows(ServerFault):
         if site.server.reaches_lookups(site.over):
             site.note_fact(change="end", ver=version, keys=keys)
 
-    def _first_rows(self, cursor: Cursor, table: str) -> list[tuple[Any, ...]]:
+    def _first_rows(self, cursor: Cursor, table: str) -> list[tuple[int, object, object, int]]:
         """The rows (n, k, part, ver) of the first `count` keys of a table."""
         cursor.execute(_FIRST_ROWS.format(table=table), (self.count * _ROWS_OF_A_KEY_MAX,))
         rows = list(cursor.fetchall())
@@ -120,8 +120,8 @@ class ChangeRows(ServerFault):
 
         No answer has one while the run goes on, because its lines are read afterwards, or with a user's lookup.
         """
-        version, keys = fact(seen, "ver"), fact(seen, "keys")
-        if version is None or fact(seen, "change") != "end":
+        version, keys = seen.told("ver"), seen.told("keys")
+        if version is None or seen.told("change") != "end":
             return {}
         told = [line.ver for line in seen.events if isinstance(line, Res) and line.ver is not UNSET]
         counted = {"answers": sum(ver >= version for ver in told)}

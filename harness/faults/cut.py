@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from harness.faults.model.fault import LinkFault
-from harness.faults.real.evidence import Evidence, Seen, loss_evidence
+from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
 from harness.faults.simulated.acts import cut_losses
+from harness.faults.simulated.link_acts import OnReplies
 from harness.system.clock import Deadline, wait_until
 from harness.system.json_types import Json
 
@@ -53,7 +54,7 @@ class Cut(_CutFault):
 
     def evidence(self, seen: Seen) -> Evidence:
         """How many connections were lost since, by error code; empty if a proxy with a log closed none."""
-        lost = loss_evidence(seen.over(self.link))
+        lost = seen.over(self.link).loss_evidence()
         cut = sum(len(facts["connections"]) for facts in seen.facts)
         if not lost or seen.log is None:
             return lost
@@ -72,7 +73,7 @@ class ResetNow(_CutFault):
     do: Literal["reset_now"]
 
     def evidence(self, seen: Seen) -> Evidence:
-        lost = loss_evidence(seen.over(self.link))
+        lost = seen.over(self.link).loss_evidence()
         reset = sum(len(facts["connections"]) for facts in seen.facts)
         return {**lost, "connections_reset": reset} if lost and reset else {}
 
@@ -92,7 +93,7 @@ def _ended(site: Site, link: str, how: str) -> list[int]:
     return ended
 
 
-class SimulatedCut:
+class SimulatedCut(OnReplies):
     """Ends all connections that are open at one instant; new ones are served. Mutable: counts."""
 
     def __init__(self) -> None:
@@ -103,9 +104,6 @@ class SimulatedCut:
 
     def on_message(self, link: SimulatedLink, flight: Flight) -> None:
         """Messages sent later are not affected."""
-
-    def ends(self, link: SimulatedLink) -> None:
-        """There is nothing to undo."""
 
     def evidence(self) -> Json:
         return cut_losses(self._cut)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from harness.database.simulated.replies import LOST_CONNECTION, REFUSED
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import UntilEffective
-from harness.faults.real.evidence import GONE, Evidence, Seen, client_errors, fact
+from harness.faults.real.evidence import GONE, Evidence, Seen
 from harness.faults.real.fault_site import Site
 from harness.faults.simulated.acts import Act, OnServer, SimulatedRun
 from harness.system.clock import monotonic_us
@@ -43,12 +43,38 @@ class _Ended(ServerFault):
         return self.lasts_ms or _BACK_AFTER_MS
 
     def evidence(self, seen: Seen) -> Evidence:
-        start, next_start = fact(seen, "start"), fact(seen, "next_start")
-        lost = client_errors(seen, GONE, grace_us=_GRACE_US)
-        if not fact(seen, "gone") or start is None or start == next_start or not lost:
+        start, next_start = seen.told("start"), seen.told("next_start")
+        lost = seen.client_errors(*GONE, grace_us=_GRACE_US)
+        if not seen.told("gone") or start is None or start == next_start or not lost:
             return {}
-        times = {"end_ms": fact(seen, "end_ms"), "start_ms": fact(seen, "start_ms")}
+        times = {"end_ms": seen.told("end_ms"), "start_ms": seen.told("start_ms")}
         return {"start": start, "next_start": next_start, "codes": lost, **times}
+
+
+@contextmanager
+def _ended_then_started(site: Site, end: Callable[[], None]) -> Iterator[None]:
+    """Calls `end`, and starts the server again when the block is over."""
+    server, before = site.server, site.server.state()
+    began_us = monotonic_us()
+    try:
+        end()
+        site.note_fact(
+            began_us=began_us,
+            start=before.start,
+            uptime_s=before.uptime_s,
+            gone=server.state().start is None,
+            end_ms=(monotonic_us() - began_us) // 1000,
+        )
+        yield
+    finally:
+        back_us = monotonic_us()
+        server.start()
+        after = server.state()
+        site.note_fact(
+            next_start=after.start,
+            next_uptime_s=after.uptime_s,
+            start_ms=(monotonic_us() - back_us) // 1000,
+        )
 
 
 class DatabaseKill(_Ended):
@@ -85,32 +111,6 @@ class DatabaseRestart(_Ended):
 
     def simulated(self, run: SimulatedRun) -> Act:
         return _Gone(run, in_order=True)
-
-
-@contextmanager
-def _ended_then_started(site: Site, end: Callable[[], None]) -> Iterator[None]:
-    """Calls `end`, and starts the server again when the block is over."""
-    server, before = site.server, site.server.state()
-    began_us = monotonic_us()
-    try:
-        end()
-        site.note_fact(
-            began_us=began_us,
-            start=before.start,
-            uptime_s=before.uptime_s,
-            gone=server.state().start is None,
-            end_ms=(monotonic_us() - began_us) // 1000,
-        )
-        yield
-    finally:
-        back_us = monotonic_us()
-        server.start()
-        after = server.state()
-        site.note_fact(
-            next_start=after.start,
-            next_uptime_s=after.uptime_s,
-            start_ms=(monotonic_us() - back_us) // 1000,
-        )
 
 
 class _Gone(OnServer):

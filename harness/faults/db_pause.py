@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Lasts
-from harness.faults.real.evidence import Evidence, Seen, client_errors, fact
+from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
 from harness.faults.simulated.acts import Act, OnLinks, SimulatedRun
 from harness.history.follower import TimedCall
@@ -56,16 +56,16 @@ class DatabasePause(ServerFault):
             site.server.resume()
 
     def evidence(self, seen: Seen) -> Evidence:
-        paused_us, until_us = fact(seen, "paused_us"), fact(seen, "until_us")
-        if not fact(seen, "paused") or fact(seen, "still_paused") is False or paused_us is None:
+        paused_us, until_us = seen.told("paused_us"), seen.told("until_us")
+        if not seen.told("paused") or seen.told("still_paused") is False or paused_us is None:
             return {}
         end_us = seen.healed_us if until_us is None else until_us
         answered = [call for call in seen.calls if _is_answered(call, paused_us, end_us)]
         waiting = [call for call in seen.calls if call.began_us < end_us <= (call.ended_us or end_us)]
-        given_up = client_errors(seen, _GIVEN_UP)
+        given_up = seen.client_errors(*_GIVEN_UP)
         if answered or not (waiting or given_up):
             return {}
-        return {"pid": fact(seen, "pid"), "calls_waiting": len(waiting), "answered": 0, "codes": given_up}
+        return {"pid": seen.told("pid"), "calls_waiting": len(waiting), "answered": 0, "codes": given_up}
 
     def simulated(self, run: SimulatedRun) -> Act:
         return OnLinks(_Paused(), [*run.links.values(), run.direct])

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from harness.database.endpoint import MySqlConnection
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Count, Gap, Lasts
-from harness.faults.real.evidence import Evidence, Seen, client_errors, fact
+from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
 from harness.faults.real.server_control import RootLine, repeating
 from harness.faults.simulated.acts import Act, Hunt, SimulatedRun
@@ -80,7 +80,7 @@ class Deadlocks(ServerFault):
             server.put_back(_remove_weight)
 
     def evidence(self, seen: Seen) -> Evidence:
-        met, counted = client_errors(seen, (_DEADLOCK,)), fact(seen, "counted")
+        met, counted = seen.client_errors(_DEADLOCK), seen.told("counted")
         return {"codes": met, "counted": counted} if met and counted else {}
 
     def simulated(self, run: SimulatedRun) -> Act:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Lasts
-from harness.faults.real.evidence import Evidence, Seen, client_errors, fact
+from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
 from harness.faults.simulated.acts import Act, OnServer, SimulatedRun
 from harness.system.clock import monotonic_us
@@ -52,7 +52,7 @@ class DiskFull(ServerFault):
             site.server.free_disk()
 
     def evidence(self, seen: Seen) -> Evidence:
-        met, taken = client_errors(seen, _FULL), fact(seen, "bytes_taken")
+        met, taken = seen.client_errors(*_FULL), seen.told("bytes_taken")
         return {"bytes_taken": taken, "codes": met} if met and taken else {}
 
     def simulated(self, run: SimulatedRun) -> Act:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from harness.faults.model.fault import LinkFault
 from harness.faults.model.fields import Lasts
-from harness.faults.real.evidence import Evidence, Seen, loss_evidence
+from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
 from harness.faults.simulated.link_acts import ShutPort
 
@@ -44,7 +44,7 @@ class Down(LinkFault):
 
     def evidence(self, seen: Seen) -> Evidence:
         failed = seen.starts_failed()
-        return loss_evidence(seen.over(self.link)) or ({"starts_failed": failed} if failed else {})
+        return seen.over(self.link).loss_evidence() or ({"starts_failed": failed} if failed else {})
 
     def on_links(self) -> LinkAct:
         return ShutPort()

@@ -16,7 +16,7 @@ from typing import Literal
 
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Lag, UntilEffective
-from harness.faults.real.evidence import GONE, Evidence, Seen, client_errors, fact
+from harness.faults.real.evidence import GONE, Evidence, Seen
 from harness.faults.real.fault_site import Site
 from harness.faults.real.server_control import find_lost
 from harness.system.clock import monotonic_us
@@ -66,11 +66,11 @@ class Failover(ServerFault):
         yield
 
     def evidence(self, seen: Seen) -> Evidence:
-        before, after, lost = fact(seen, "answered"), fact(seen, "answers"), fact(seen, "lost")
-        gone = client_errors(seen, GONE, grace_us=_GRACE_US)
-        if not fact(seen, "promoted") or None in {before, after} or before == after or not gone:
+        before, after, lost = seen.told("answered"), seen.told("answers"), seen.told("lost")
+        gone = seen.client_errors(*GONE, grace_us=_GRACE_US)
+        if not seen.told("promoted") or None in {before, after} or before == after or not gone:
             return {}
         if self.lag and not lost:
             return {}
-        places = {name: fact(seen, name) for name in ("primary", "executed")}
+        places = {name: seen.told(name) for name in ("primary", "executed")}
         return {"server_before": before, "server_after": after, "lost": lost, **places, "codes": gone}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from harness.faults.model.fault import LinkFault
 from harness.faults.model.fields import Closed, Lasts, Open
-from harness.faults.real.evidence import Evidence, Seen, loss_evidence
+from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
 from harness.faults.real.server_control import taking_turns
 from harness.faults.simulated.link_acts import ShutPort
@@ -66,7 +66,7 @@ class Flap(LinkFault):
         opened = [facts["opened"] for facts in seen.facts if "opened" in facts]
         turns = list(zip(closed, opened, strict=False))
         effective = sum(any(down <= loss[0] <= up + _NOTICE_US for loss in over.losses) for down, up in turns)
-        return self.told(turns, effective=effective, lost=loss_evidence(over, grace_us=_NOTICE_US))
+        return self.told(turns, effective=effective, lost=over.loss_evidence(grace_us=_NOTICE_US))
 
     def told(self, turns: Sequence[tuple[int, int]], *, effective: int, lost: Evidence) -> Evidence:
         """The evidence of complete `turns` (down at, up at; in any one unit of time).

@@ -6,13 +6,12 @@ their connection, or were still waiting. Healing resets the affected connections
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Literal
 
 from harness.faults.model.fault import Directed, LinkFault
 from harness.faults.model.fields import Direction, Lasts
 from harness.faults.real.evidence import NOTICE_US, Evidence, Seen
-from harness.faults.real.fault_site import Site
+from harness.faults.real.fault_site import Toxic
 from harness.faults.simulated.acts import meet_all, meet_unarrived
 from harness.faults.simulated.link_acts import Swallowing, moved_bytes
 from harness.system.json_types import Json
@@ -35,9 +34,9 @@ class HalfOpen(LinkFault, Directed):
     lasts: Lasts
     direction: Direction
 
-    def inject(self, site: Site) -> AbstractContextManager[None]:
+    def toxic(self) -> Toxic:
         """The peer that sends in the dropped direction gets no error."""
-        return self.toxics(site, "half_open", self.stream)
+        return Toxic("half_open", (self.stream,), {})
 
     def evidence(self, seen: Seen) -> Evidence:
         of_link = seen.over(self.link)

@@ -5,15 +5,13 @@ Evidence: the proxy held replies, and calls were still waiting when it healed, h
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Literal
 
 from harness.faults.model.fault import MessageFault
 from harness.faults.model.fields import Lasts, Packet
 from harness.faults.real.evidence import Evidence, Seen
-from harness.faults.real.fault_site import Site
-from harness.faults.simulated.acts import meet_all
-from harness.faults.simulated.link_acts import Picks
+from harness.faults.real.fault_site import Toxic
+from harness.faults.simulated.link_acts import OnReplies, Picks
 from harness.system.json_types import Json
 
 if TYPE_CHECKING:
@@ -37,9 +35,9 @@ class HoldReply(MessageFault):
     lasts: Lasts
     packet: Packet | None = None
 
-    def inject(self, site: Site) -> AbstractContextManager[None]:
+    def toxic(self) -> Toxic:
         """Healing releases the held replies in order."""
-        return self.packets(site, _STREAM, "hold", packet=self.packet or 0)
+        return self.messages.toxic(_STREAM, "hold", packet=self.packet or 0)
 
     def evidence(self, seen: Seen) -> Evidence:
         of_link = seen.over(self.link)
@@ -62,7 +60,7 @@ class HoldReply(MessageFault):
         return SimulatedHold(Picks(self.messages, packets_min=self.packet or 1))
 
 
-class SimulatedHold:
+class SimulatedHold(OnReplies):
     """Holds replies on a simulated link until it heals. Mutable: counts."""
 
     def __init__(self, picks: Picks) -> None:
@@ -70,10 +68,6 @@ class SimulatedHold:
         self._held: dict[Flight, tuple[int, int]] = {}
         self._since_ms: dict[Flight, int] = {}
         self._held_ms = 0
-
-    def begins(self, link: SimulatedLink) -> None:
-        """Applies to replies that are already on their way."""
-        meet_all(self, link)
 
     def on_message(self, link: SimulatedLink, flight: Flight) -> None:
         """Holds the reply if the message is selected."""

@@ -12,7 +12,7 @@ from typing import Literal
 
 from harness.faults.model.fault import FaultOfJob
 from harness.faults.model.fields import Lasts
-from harness.faults.real.evidence import Evidence, Seen, fact
+from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
 from harness.faults.real.job_kill import job_of
 from harness.system.clock import monotonic_us
@@ -58,6 +58,6 @@ class KillBroker(FaultOfJob):
         yield
 
     def evidence(self, seen: Seen) -> Evidence:
-        if not fact(seen, "gone") or fact(seen, "next_pid") is None:
+        if not seen.told("gone") or seen.told("next_pid") is None:
             return {}
-        return {name: fact(seen, name) for name in ("pid", "next_pid", "down_ms")}
+        return {name: seen.told(name) for name in ("pid", "next_pid", "down_ms")}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Count, Gap, Lasts
-from harness.faults.real.evidence import GONE, Evidence, Seen, client_errors, fact
+from harness.faults.real.evidence import GONE, Evidence, Seen
 from harness.faults.real.fault_site import Site, repeated_kills
 from harness.faults.real.server_control import end_sessions, sessions_of_run
 from harness.faults.simulated.acts import Act, Hunt, SimulatedRun
@@ -46,7 +46,7 @@ class KillConnection(ServerFault):
         )
 
     def evidence(self, seen: Seen) -> Evidence:
-        lost, killed = client_errors(seen, GONE, grace_us=_GRACE_US), fact(seen, "killed")
+        lost, killed = seen.client_errors(*GONE, grace_us=_GRACE_US), seen.told("killed")
         return {"killed": killed, "codes": lost} if lost and killed else {}
 
     def simulated(self, run: SimulatedRun) -> Act:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from harness.database.endpoint import MySqlConnection
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Count, Gap, Lasts, OnLink
-from harness.faults.real.evidence import Evidence, Seen, client_errors, fact
+from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site, repeated_kills
 from harness.faults.real.server_control import Session, interrupt, sessions_of_run
 from harness.faults.simulated.acts import Act, Hunt, SimulatedRun
@@ -56,7 +56,7 @@ class KillQuery(ServerFault):
         return repeated_kills(site, self.id, find=running, kill=interrupt, gap_ms=self.gap, count=self.count)
 
     def evidence(self, seen: Seen) -> Evidence:
-        met, killed = client_errors(seen, (_INTERRUPTED,)), fact(seen, "killed")
+        met, killed = seen.client_errors(_INTERRUPTED), seen.told("killed")
         return {"killed": killed, "codes": met} if met and killed else {}
 
     def simulated(self, run: SimulatedRun) -> Act:

@@ -7,14 +7,13 @@ call took longer.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Literal
 
 from harness.faults.model.fault import Directed, LinkFault
 from harness.faults.model.fields import Delay, Direction, Jitter, Lasts
 from harness.faults.parts.parts import Breach
-from harness.faults.real.evidence import Evidence, Seen, delayed_chunks
-from harness.faults.real.fault_site import Site
+from harness.faults.real.evidence import Evidence, Seen
+from harness.faults.real.fault_site import Toxic
 from harness.faults.real.witnesses import slower_calls
 from harness.faults.simulated.link_acts import latency
 
@@ -27,14 +26,14 @@ class _DelayFault(LinkFault, Directed):
 
     lasts: Lasts
 
-    def _toxic(self, site: Site, *, latency_ms: int, jitter_ms: int) -> AbstractContextManager[None]:
-        """Affects live connections at once; healing releases the chunks held."""
-        return self.toxics(site, "latency", self.stream, latency=latency_ms, jitter=jitter_ms)
+    def _toxic(self, *, latency_ms: int, jitter_ms: int) -> Toxic:
+        """Healing releases the chunks held."""
+        return Toxic("latency", (self.stream,), {"latency": latency_ms, "jitter": jitter_ms})
 
     def _shift(self, seen: Seen, *, delay_ms: int, jitter_ms: int) -> Evidence:
         """Slower calls and delayed chunks; without a log, a risen median and answers that took the delay."""
         slower = slower_calls(seen.over(self.link), by_ms=delay_ms / 2, none_below_ms=delay_ms - jitter_ms)
-        held = delayed_chunks(seen, stream=self.stream)
+        held = seen.delayed_chunks(self.stream)
         return {**slower, **held} if slower and held is not None else {}
 
 
@@ -55,8 +54,8 @@ class Latency(_DelayFault):
             say = "`jitter` is more than `delay`, so some chunks would have to arrive before they were sent"
             yield Breach(path=("jitter",), say=say, hint="make it at most the delay")
 
-    def inject(self, site: Site) -> AbstractContextManager[None]:
-        return self._toxic(site, latency_ms=self.delay, jitter_ms=self.jitter)
+    def toxic(self) -> Toxic:
+        return self._toxic(latency_ms=self.delay, jitter_ms=self.jitter)
 
     def evidence(self, seen: Seen) -> Evidence:
         return self._shift(seen, delay_ms=self.delay, jitter_ms=self.jitter)
@@ -78,14 +77,14 @@ class JitterFault(_DelayFault):
     do: Literal["jitter"]
     jitter: Jitter
 
-    def inject(self, site: Site) -> AbstractContextManager[None]:
+    def toxic(self) -> Toxic:
         half_ms = self.jitter // 2
-        return self._toxic(site, latency_ms=half_ms, jitter_ms=half_ms)
+        return self._toxic(latency_ms=half_ms, jitter_ms=half_ms)
 
     def evidence(self, seen: Seen) -> Evidence:
         """Calls that took half of the average delay, and delays in the proxy's log that are not all equal."""
         slower = slower_calls(seen.over(self.link), by_ms=self.jitter / 4)
-        held = delayed_chunks(seen, stream=self.stream)
+        held = seen.delayed_chunks(self.stream)
         if not slower or held is None:
             return {}
         if seen.log is None:
@@ -110,8 +109,8 @@ class OneWay(_DelayFault):
     delay: Delay
     direction: Direction
 
-    def inject(self, site: Site) -> AbstractContextManager[None]:
-        return self._toxic(site, latency_ms=self.delay, jitter_ms=0)
+    def toxic(self) -> Toxic:
+        return self._toxic(latency_ms=self.delay, jitter_ms=0)
 
     def evidence(self, seen: Seen) -> Evidence:
         """As for `latency`; beside it, no delay in the other direction."""

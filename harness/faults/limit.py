@@ -6,14 +6,14 @@ exactly that many bytes.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Literal
 
 from harness.faults.model.fault import Directed, LinkFault
 from harness.faults.model.fields import Lasts, Size
-from harness.faults.real.evidence import Evidence, Seen, loss_evidence
-from harness.faults.real.fault_site import Site
+from harness.faults.real.evidence import Evidence, Seen
+from harness.faults.real.fault_site import Toxic
 from harness.faults.simulated.acts import cut_losses, meet_all, meet_requests
+from harness.faults.simulated.link_acts import OnReplies
 from harness.system.json_types import Json
 
 if TYPE_CHECKING:
@@ -33,12 +33,12 @@ class Limit(LinkFault, Directed):
     lasts: Lasts
     bytes: Size
 
-    def inject(self, site: Site) -> AbstractContextManager[None]:
+    def toxic(self) -> Toxic:
         """Counts bytes from now on, on live connections too."""
-        return self.toxics(site, "limit_data", self.stream, bytes=self.bytes)
+        return Toxic("limit_data", (self.stream,), {"bytes": self.bytes})
 
     def evidence(self, seen: Seen) -> Evidence:
-        lost = loss_evidence(seen.over(self.link))
+        lost = seen.over(self.link).loss_evidence()
         if not lost or seen.log is None:
             return lost
         closed = [event for event in seen.did("limited", stream=self.stream) if event.bytes == self.bytes]
@@ -48,7 +48,7 @@ class Limit(LinkFault, Directed):
         return SimulatedLimit(bytes_max=self.bytes, upward=self.is_upward)
 
 
-class SimulatedLimit:
+class SimulatedLimit(OnReplies):
     """Closes each simulated connection after `bytes_max` bytes in one direction. Mutable: counts."""
 
     def __init__(self, *, bytes_max: int, upward: bool) -> None:
@@ -75,9 +75,6 @@ class SimulatedLimit:
                 link.breaks(flight, worked=not self._upward and not flight.is_handshake)
                 break
         self._passed[flight.connection] = passed
-
-    def ends(self, link: SimulatedLink) -> None:
-        """There is nothing to undo."""
 
     def evidence(self) -> Json:
         return cut_losses(self._cut)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from harness.database.endpoint import MySqlConnection
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Count, Lasts, OnLink
-from harness.faults.real.evidence import Evidence, Seen, client_errors, fact
+from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site, note_rises
 from harness.faults.real.server_control import RootLine, repeating, sessions_of_run
 from harness.faults.simulated.acts import Act, OnServer, SimulatedRun
@@ -62,7 +62,7 @@ class LockRows(ServerFault):
             with repeating(lambda: prober(lambda root: note(self._waiting(root, site))), _LOOK_S):
                 yield
 
-    def _lock(self, holder: Any) -> None:
+    def _lock(self, holder: MySqlConnection) -> None:
         with holder.cursor() as cursor:
             cursor.execute(
                 "SET SESSION innodb_lock_wait_timeout = 8, lock_wait_timeout = 8, wait_timeout = 28800"
@@ -86,8 +86,8 @@ class LockRows(ServerFault):
             return int(cursor.fetchone()[0])
 
     def evidence(self, seen: Seen) -> Evidence:
-        waiting = fact(seen, "waiting")
-        return {"waiting": waiting, "codes": client_errors(seen, _GIVEN_UP)} if waiting else {}
+        waiting = seen.told("waiting")
+        return {"waiting": waiting, "codes": seen.client_errors(*_GIVEN_UP)} if waiting else {}
 
     def simulated(self, run: SimulatedRun) -> Act:
         return _SimulatedLock(run, link=self.link, subtasks=self.count)

@@ -6,15 +6,14 @@ In both cases the connection is reset, so the client cannot tell them apart. Evi
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from harness.faults.model.fault import PacketFault
 from harness.faults.model.fields import UntilEffective
-from harness.faults.real.evidence import NOTICE_US, Evidence, Seen, loss_evidence
-from harness.faults.real.fault_site import Site
-from harness.faults.simulated.acts import cut_losses, meet_all, meet_requests
-from harness.faults.simulated.link_acts import Picks
+from harness.faults.real.evidence import NOTICE_US, Evidence, Seen
+from harness.faults.real.fault_site import Toxic
+from harness.faults.simulated.acts import cut_losses
+from harness.faults.simulated.link_acts import OnReplies, OnRequests, Picks
 from harness.system.json_types import Json
 
 if TYPE_CHECKING:
@@ -29,14 +28,14 @@ class _LostMessage(PacketFault):
 
     lasts: UntilEffective = None
 
-    def inject(self, site: Site) -> AbstractContextManager[None]:
+    def toxic(self) -> Toxic:
         """Counts messages from now on, on live connections too."""
-        return self.packets(site, self.stream, "drop", then="reset")
+        return self.messages.toxic(self.stream, "drop", then="reset")
 
     def evidence(self, seen: Seen) -> Evidence:
         dropped = seen.did("dropped", stream=self.stream)
         lost = [event for event in dropped if self.stream == "upstream" or event.more.get("reply") == "ok"]
-        noticed = loss_evidence(seen.over(self.link), grace_us=NOTICE_US)
+        noticed = seen.over(self.link).loss_evidence(grace_us=NOTICE_US)
         if not lost or not noticed:
             return {}
         swallowed = sum(event.bytes for event in lost)
@@ -71,16 +70,12 @@ class LostCommitReply(_LostMessage):
         return SimulatedLostReply(Picks(self.messages))
 
 
-class SimulatedLoss:
+class SimulatedLoss(OnRequests):
     """Drops a COMMIT on a simulated link and ends the connection. Mutable: counts."""
 
     def __init__(self, picks: Picks) -> None:
         self._picks = picks
         self._lost = 0
-
-    def begins(self, link: SimulatedLink) -> None:
-        """Applies to COMMITs that are already on their way."""
-        meet_requests(self, link)
 
     def on_message(self, link: SimulatedLink, flight: Flight) -> None:
         """The server rolls the transaction back when the connection ends."""
@@ -88,32 +83,22 @@ class SimulatedLoss:
             self._lost += 1
             link.breaks(flight, worked=False)
 
-    def ends(self, link: SimulatedLink) -> None:
-        """Later COMMITs pass."""
-
     def evidence(self) -> Json:
         return {"commits_lost": self._lost, **cut_losses(self._lost)} if self._lost else {}
 
 
-class SimulatedLostReply:
+class SimulatedLostReply(OnReplies):
     """Drops the reply to a COMMIT on a simulated link and ends the connection. Mutable: counts."""
 
     def __init__(self, picks: Picks) -> None:
         self._picks = picks
         self._swallowed: list[Flight] = []
 
-    def begins(self, link: SimulatedLink) -> None:
-        """Applies to replies that are already on their way."""
-        meet_all(self, link)
-
     def on_message(self, link: SimulatedLink, flight: Flight) -> None:
         """The transaction takes effect; its client gets no reply."""
         if flight.is_sound and self._picks.take(flight):
             self._swallowed.append(flight)
             link.breaks(flight, worked=True)
-
-    def ends(self, link: SimulatedLink) -> None:
-        """Later replies pass."""
 
     def evidence(self) -> Json:
         """Counts only replies of transactions that took effect."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from harness.database.endpoint import MySqlConnection
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Connections, Lasts
-from harness.faults.real.evidence import Evidence, Seen, client_errors, fact
+from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site, global_variables, note_rises
 from harness.faults.real.server_control import RootLine, end_all_sessions, repeating
 from harness.faults.simulated.acts import Act, OnServer, SimulatedRun
@@ -66,7 +66,7 @@ class MaxConnections(ServerFault):
                     strangers.close()  # so that root can connect and restore the limit
 
     def evidence(self, seen: Seen) -> Evidence:
-        met, refused = client_errors(seen, (_TOO_MANY_CONNECTIONS,)), fact(seen, "refused")
+        met, refused = seen.client_errors(_TOO_MANY_CONNECTIONS), seen.told("refused")
         return {"refused": refused, "codes": met} if met and refused else {}
 
     def simulated(self, run: SimulatedRun) -> Act:

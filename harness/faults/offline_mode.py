@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Lasts
-from harness.faults.real.evidence import GONE, Evidence, Seen, client_errors, fact
+from harness.faults.real.evidence import GONE, Evidence, Seen
 from harness.faults.real.fault_site import Site, global_variables
 from harness.faults.simulated.acts import Act, OnServer, SimulatedRun
 
@@ -45,8 +45,8 @@ class OfflineMode(ServerFault):
 
     def evidence(self, seen: Seen) -> Evidence:
         """Refused and lost connections, by code; empty without an error 3032."""
-        met = client_errors(seen, (_OFFLINE, *GONE))
-        return {"codes": met} if str(_OFFLINE) in met and fact(seen, "offline") == 1 else {}
+        met = seen.client_errors(_OFFLINE, *GONE)
+        return {"codes": met} if str(_OFFLINE) in met and seen.told("offline") == 1 else {}
 
     def simulated(self, run: SimulatedRun) -> Act:
         def take_offline(server: SimulatedServer) -> None:

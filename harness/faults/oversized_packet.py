@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Lasts, Size
-from harness.faults.real.evidence import Evidence, Seen, client_errors, fact
+from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site, variables_of_new_sessions
 from harness.faults.simulated.acts import Act, OnServer, SimulatedRun
 
@@ -47,8 +47,8 @@ class OversizedPacket(ServerFault):
             yield
 
     def evidence(self, seen: Seen) -> Evidence:
-        met = client_errors(seen, (_TOO_LARGE,))
-        return {"codes": met, "bytes_max": self.bytes} if met and fact(seen, "ended_us") else {}
+        met = seen.client_errors(_TOO_LARGE)
+        return {"codes": met, "bytes_max": self.bytes} if met and seen.told("ended_us") else {}
 
     def simulated(self, run: SimulatedRun) -> Act:
         def bound(server: SimulatedServer, *, bytes_max: int | None) -> None:

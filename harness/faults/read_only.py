@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Lasts
-from harness.faults.real.evidence import Evidence, Seen, client_errors, fact
+from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site, global_variables
 from harness.faults.simulated.acts import Act, OnServer, SimulatedRun
 
@@ -45,8 +45,8 @@ class ReadOnly(ServerFault):
             yield
 
     def evidence(self, seen: Seen) -> Evidence:
-        refused = client_errors(seen, _REFUSED)
-        return {"codes": refused} if refused and fact(seen, _VARIABLE) == 1 else {}
+        refused = seen.client_errors(*_REFUSED)
+        return {"codes": refused} if refused and seen.told(_VARIABLE) == 1 else {}
 
     def simulated(self, run: SimulatedRun) -> Act:
         def switch(server: SimulatedServer, *, on: bool) -> None:

@@ -6,15 +6,15 @@ Evidence: connects refused during the fault (2003). A pool whose connections are
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Literal
 
 from harness.database.simulated.replies import REFUSED
 from harness.faults.model.fault import LinkFault
 from harness.faults.model.fields import Lasts
 from harness.faults.real.evidence import Evidence, Seen
-from harness.faults.real.fault_site import Site
+from harness.faults.real.fault_site import Toxic
 from harness.faults.simulated.acts import losses
+from harness.faults.simulated.link_acts import OnReplies
 from harness.system.json_types import Json
 
 if TYPE_CHECKING:
@@ -33,9 +33,9 @@ class RefuseConnects(LinkFault):
     do: Literal["refuse_connects"]
     lasts: Lasts
 
-    def inject(self, site: Site) -> AbstractContextManager[None]:
+    def toxic(self) -> Toxic:
         """Healing listens again on the same port."""
-        return self.toxics(site, "refuse", "upstream")
+        return Toxic("refuse", ("upstream",), {})
 
     def evidence(self, seen: Seen) -> Evidence:
         refused = [code for code in seen.over(self.link).losses_during() if code == REFUSED]
@@ -45,7 +45,7 @@ class RefuseConnects(LinkFault):
         return SimulatedRefusal()
 
 
-class SimulatedRefusal:
+class SimulatedRefusal(OnReplies):
     """Refuses connects on a simulated link. Mutable: counts."""
 
     def __init__(self) -> None:
@@ -58,9 +58,6 @@ class SimulatedRefusal:
         if flight.connection.fresh and flight.doom is None:
             self._codes[str(REFUSED)] += 1
             link.doom_at(flight, link.hub.now_ms + 1, REFUSED)
-
-    def ends(self, link: SimulatedLink) -> None:
-        """There is nothing to undo."""
 
     def evidence(self) -> Json:
         return losses(self._codes)

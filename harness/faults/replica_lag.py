@@ -14,7 +14,7 @@ from typing import Literal
 
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Lasts
-from harness.faults.real.evidence import Evidence, Seen, fact
+from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
 from harness.faults.real.server_control import repeating
 from harness.system.clock import monotonic_us
@@ -48,10 +48,10 @@ class ReplicaLag(ServerFault):
             site.note_fact(caught_up=pair.resume(), promoted=pair.serving == "replica")
 
     def evidence(self, seen: Seen) -> Evidence:
-        behind = fact(seen, "behind_bytes")
-        if not behind or fact(seen, "applies"):
+        behind = seen.told("behind_bytes")
+        if not behind or seen.told("applies"):
             return {}
-        return {"behind_bytes": behind, "primary": fact(seen, "primary"), "executed": fact(seen, "executed")}
+        return {"behind_bytes": behind, "primary": seen.told("primary"), "executed": seen.told("executed")}
 
 
 @dataclass(slots=True, kw_only=True)

@@ -7,15 +7,15 @@ keeps a log, it ended some.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Literal
 
 from harness.database.simulated.replies import LOST_CONNECTION
 from harness.faults.model.fault import LinkFault
 from harness.faults.model.fields import Lasts
-from harness.faults.real.evidence import Evidence, Seen, loss_evidence
-from harness.faults.real.fault_site import Site
-from harness.faults.simulated.acts import cut_losses, meet_all
+from harness.faults.real.evidence import Evidence, Seen
+from harness.faults.real.fault_site import Toxic
+from harness.faults.simulated.acts import cut_losses
+from harness.faults.simulated.link_acts import OnReplies
 from harness.system.json_types import Json
 
 if TYPE_CHECKING:
@@ -32,13 +32,13 @@ class Reset(LinkFault):
     do: Literal["reset"]
     lasts: Lasts
 
-    def inject(self, site: Site) -> AbstractContextManager[None]:
+    def toxic(self) -> Toxic:
         """Affects live connections at once; new ones are accepted, then reset."""
-        return self.toxics(site, "reset_peer", "downstream", timeout=0)
+        return Toxic("reset_peer", ("downstream",), {"timeout": 0})
 
     def evidence(self, seen: Seen) -> Evidence:
         """Lost connections, by error code; empty if the proxy's log says that it ended none."""
-        lost = loss_evidence(seen.over(self.link))
+        lost = seen.over(self.link).loss_evidence()
         if not lost or seen.log is None:
             return lost
         ended = seen.did("reset", "cut")
@@ -50,14 +50,11 @@ class Reset(LinkFault):
         return SimulatedReset()
 
 
-class SimulatedReset:
+class SimulatedReset(OnReplies):
     """Resets a simulated connection at its next bytes, a new one at the server's greeting. Mutable: counts."""
 
     def __init__(self) -> None:
         self._doomed: dict[SimulatedConnection, None] = {}
-
-    def begins(self, link: SimulatedLink) -> None:
-        meet_all(self, link)
 
     def on_message(self, link: SimulatedLink, flight: Flight) -> None:
         """The connection ends at the first bytes of the answer; a new one before its first request."""
@@ -69,9 +66,6 @@ class SimulatedReset:
             flight.due_ms = link.hub.now_ms + 1
         flight.doom = LOST_CONNECTION
         self._doomed[connection] = None
-
-    def ends(self, link: SimulatedLink) -> None:
-        """Messages already marked still end their connections."""
 
     def evidence(self) -> Json:
         return cut_losses(len(self._doomed))

@@ -6,15 +6,14 @@ Evidence: the proxy's resets, each with its byte offset in the stream, and conne
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Literal
 
 from harness.faults.model.fault import Directed, MessageFault
 from harness.faults.model.fields import Packet, Size, UntilEffective
-from harness.faults.real.evidence import NOTICE_US, Evidence, Seen, loss_evidence
-from harness.faults.real.fault_site import Site
+from harness.faults.real.evidence import NOTICE_US, Evidence, Seen
+from harness.faults.real.fault_site import Toxic
 from harness.faults.simulated.acts import cut_losses, meet_all
-from harness.faults.simulated.link_acts import Picks
+from harness.faults.simulated.link_acts import OnReplies, Picks
 from harness.system.json_types import Json
 
 if TYPE_CHECKING:
@@ -39,14 +38,14 @@ class ResetAtPacket(MessageFault, Directed):
     packet: Packet = 1
     bytes: Size | None = None
 
-    def inject(self, site: Site) -> AbstractContextManager[None]:
+    def toxic(self) -> Toxic:
         """Counts messages from now on, on live connections too."""
         byte = -1 if self.bytes is None else self.bytes
-        return self.packets(site, self.stream, "reset", packet=self.packet, byte=byte)
+        return self.messages.toxic(self.stream, "reset", packet=self.packet, byte=byte)
 
     def evidence(self, seen: Seen) -> Evidence:
         resets = seen.did("reset", stream=self.stream)
-        lost = loss_evidence(seen.over(self.link), grace_us=NOTICE_US)
+        lost = seen.over(self.link).loss_evidence(grace_us=NOTICE_US)
         if not resets or not lost:
             return {}
         return {**lost, "resets": len(resets), "at_bytes": [event.more["offset"] for event in resets]}
@@ -60,7 +59,7 @@ class ResetAtPacket(MessageFault, Directed):
         )
 
 
-class SimulatedResetAtPacket:
+class SimulatedResetAtPacket(OnReplies):
     """Breaks simulated connections at a packet of the selected messages, or inside it. Mutable: counts."""
 
     def __init__(self, picks: Picks, *, upward: bool, packet: int, inside: int) -> None:
@@ -85,9 +84,6 @@ class SimulatedResetAtPacket:
         whole = sizes[: min(self._packet, len(sizes)) - 1]
         self._cut[flight] = sum(whole) + min(self._inside, sizes[len(whole)])
         link.breaks(flight, worked=not self._upward and not flight.is_handshake)
-
-    def ends(self, link: SimulatedLink) -> None:
-        """There is nothing to undo."""
 
     def evidence(self) -> Json:
         if not self._cut:

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from harness.database.endpoint import MySqlConnection
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Lasts, Way
-from harness.faults.real.evidence import Evidence, Seen, client_errors, fact
+from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
 from harness.faults.simulated.acts import Act, OnServer, SimulatedRun
 from harness.system.clock import monotonic_us
@@ -82,8 +82,8 @@ class SchemaChange(ServerFault):
             return bool(cursor.fetchone()[0])
 
     def evidence(self, seen: Seen) -> Evidence:
-        met = client_errors(seen, (_NO_COLUMN, _NO_TABLE))
-        return {"codes": met} if met and fact(seen, "renamed") else {}
+        met = seen.client_errors(_NO_COLUMN, _NO_TABLE)
+        return {"codes": met} if met and seen.told("renamed") else {}
 
     def simulated(self, run: SimulatedRun) -> Act:
         return OnServer(

@@ -13,7 +13,7 @@ from typing import Literal
 from harness.database.endpoint import MySqlConnection
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Lasts, ShiftBy
-from harness.faults.real.evidence import Evidence, Seen, fact
+from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
 from harness.system.clock import Deadline, utc_now, wait_until
 from harness.system.errors import WorldError
@@ -59,7 +59,7 @@ class ServerClock(ServerFault):
             site.server.shift_clock(0)
 
     def evidence(self, seen: Seen) -> Evidence:
-        before, offset = fact(seen, "offset_before_ms"), fact(seen, "offset_ms")
+        before, offset = seen.told("offset_before_ms"), seen.told("offset_ms")
         calls = len(seen.during())
         if offset is None or before is None or abs(offset - before) < abs(self.shift) / 2 or not calls:
             return {}

@@ -8,13 +8,12 @@ be late.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Literal
 
 from harness.faults.model.fault import Directed, LinkFault
 from harness.faults.model.fields import Gap, Lasts, Size
 from harness.faults.real.evidence import Evidence, ProxyEvidence, Seen
-from harness.faults.real.fault_site import Site
+from harness.faults.real.fault_site import Toxic
 from harness.faults.real.witnesses import slower_calls
 from harness.faults.simulated.link_acts import Holding, moved_bytes
 
@@ -41,10 +40,10 @@ class SlowLoris(LinkFault, Directed):
     bytes: Size
     gap: Gap
 
-    def inject(self, site: Site) -> AbstractContextManager[None]:
+    def toxic(self) -> Toxic:
         """Affects live connections at once; healing releases the bytes held."""
         attributes = {"average_size": self.bytes, "size_variation": 0, "delay": self.gap * 1000}
-        return self.toxics(site, "slicer", self.stream, **attributes)
+        return Toxic("slicer", (self.stream,), attributes)
 
     def evidence(self, seen: Seen) -> Evidence:
         slower = slower_calls(seen.over(self.link), by_ms=self.gap / 2)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from harness.database.endpoint import MySqlConnection
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Delay, Lasts
-from harness.faults.real.evidence import Evidence, Seen, fact, fastest_ms, median_ms
+from harness.faults.real.evidence import Evidence, Seen, fastest_ms, median_ms
 from harness.faults.real.fault_site import Site, note_rises
 from harness.faults.real.server_control import RootLine, repeating, sessions_of_run
 from harness.faults.simulated.acts import Act, OnServer, SimulatedRun
@@ -75,7 +75,7 @@ class SlowQuery(ServerFault):
                 cursor.execute(statement)
 
     def evidence(self, seen: Seen) -> Evidence:
-        under_it, asleep = seen.over("lookups").during(), fact(seen, "asleep")
+        under_it, asleep = seen.over("lookups").during(), seen.told("asleep")
         fastest, middle = fastest_ms(under_it), median_ms(under_it)
         if not asleep or fastest is None or middle is None or middle < self.delay:
             return {}

@@ -17,7 +17,7 @@ from typing import Literal, cast
 
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Share, UntilEffective
-from harness.faults.real.evidence import Evidence, Seen, fact
+from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import MessageControl, Site
 from harness.faults.real.server_control import EPOCHS, find_lost, repeating
 from harness.system.choices import Choices
@@ -61,14 +61,14 @@ class Split(ServerFault):
             site.note_fact(ended=ended, **find_lost(pair, database, table=site.sink_table))
 
     def evidence(self, seen: Seen) -> Evidence:
-        old, gained = fact(seen, "only_on_old"), fact(seen, "only_on_promoted")
+        old, gained = seen.told("only_on_old"), seen.told("only_on_promoted")
         if not old or not gained:
             return {}
         return {
             "only_on_old": old,
             "only_on_promoted": gained,
-            "stayed": fact(seen, "stayed"),
-            "reset": fact(seen, "reset"),
+            "stayed": seen.told("stayed"),
+            "reset": seen.told("reset"),
         }
 
 

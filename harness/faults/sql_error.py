@@ -7,15 +7,13 @@ the errors that the proxy sent, and errors of that number that clients got.
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from harness.faults.model.fault import MessageFault
 from harness.faults.model.fields import Code, UntilEffective
 from harness.faults.real.evidence import NOTICE_US, Evidence, Seen
-from harness.faults.real.fault_site import Site
-from harness.faults.simulated.acts import meet_requests
-from harness.faults.simulated.link_acts import Picks, command_of
+from harness.faults.real.fault_site import Toxic
+from harness.faults.simulated.link_acts import OnRequests, Picks, command_of
 from harness.system.json_types import Json
 
 if TYPE_CHECKING:
@@ -47,9 +45,9 @@ class SqlError(MessageFault):
         """A greeting is replaced on its way to the client; a request is dropped on its way to the server."""
         return "downstream" if self.messages.command == "handshake" else "upstream"
 
-    def inject(self, site: Site) -> AbstractContextManager[None]:
+    def toxic(self) -> Toxic:
         """Counts messages from now on, on live connections too."""
-        return self.packets(site, self._stream, "error", code=self.code)
+        return self.messages.toxic(self._stream, "error", code=self.code)
 
     def evidence(self, seen: Seen) -> Evidence:
         sent = [
@@ -62,17 +60,13 @@ class SqlError(MessageFault):
         return SimulatedSqlError(Picks(self.messages), code=self.code)
 
 
-class SimulatedSqlError:
+class SimulatedSqlError(OnRequests):
     """Answers simulated requests with an error; the server gets nothing. Mutable: counts."""
 
     def __init__(self, picks: Picks, *, code: int) -> None:
         self._picks = picks
         self._code = code
         self._answered: Counter[str] = Counter()
-
-    def begins(self, link: SimulatedLink) -> None:
-        """Applies to requests that are already on their way."""
-        meet_requests(self, link)
 
     def on_message(self, link: SimulatedLink, flight: Flight) -> None:
         """Answers the message if it is selected."""
@@ -83,9 +77,6 @@ class SimulatedSqlError:
             link.breaks(flight, worked=False, code=self._code)
         else:
             link.answers(flight, self._code)
-
-    def ends(self, link: SimulatedLink) -> None:
-        """There is nothing to undo."""
 
     def evidence(self) -> Json:
         if not self._answered:

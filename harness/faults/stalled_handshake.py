@@ -5,14 +5,13 @@ Evidence: the proxy held greetings, and clients gave up, were still waiting, or 
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Literal
 
 from harness.faults.model.fault import LinkFault
 from harness.faults.model.fields import Lasts
 from harness.faults.real.evidence import Evidence, Seen
-from harness.faults.real.fault_site import Messages, Site, packets_on
-from harness.faults.simulated.acts import meet_requests
+from harness.faults.real.fault_site import Messages, Toxic
+from harness.faults.simulated.link_acts import OnRequests
 from harness.system.json_types import Json
 
 if TYPE_CHECKING:
@@ -33,9 +32,9 @@ class StalledHandshake(LinkFault):
     do: Literal["stalled_handshake"]
     lasts: Lasts
 
-    def inject(self, site: Site) -> AbstractContextManager[None]:
+    def toxic(self) -> Toxic:
         """Healing releases the held greetings."""
-        return packets_on(site.control, self.link, _LOGINS, name=self.id, stream=_STREAM, do="hold")
+        return _LOGINS.toxic(_STREAM, "hold")
 
     def evidence(self, seen: Seen) -> Evidence:
         of_link = seen.over(self.link)
@@ -56,17 +55,13 @@ class StalledHandshake(LinkFault):
         return SimulatedStalledHandshake()
 
 
-class SimulatedStalledHandshake:
+class SimulatedStalledHandshake(OnRequests):
     """Holds the greeting of new simulated connections until it heals. Mutable: counts."""
 
     def __init__(self) -> None:
         self._waiting: dict[Flight, tuple[int, int]] = {}
         """The stalled logins, with the remaining ms until each would have arrived and been answered."""
         self._greeted_late = 0
-
-    def begins(self, link: SimulatedLink) -> None:
-        """Applies to logins that are already on their way."""
-        meet_requests(self, link)
 
     def on_message(self, link: SimulatedLink, flight: Flight) -> None:
         """Holds the login of a new connection."""

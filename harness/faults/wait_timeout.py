@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Delay, Lasts
-from harness.faults.real.evidence import GONE, Evidence, Seen, client_errors, fact
+from harness.faults.real.evidence import GONE, Evidence, Seen
 from harness.faults.real.fault_site import Site, note_rises, variables_of_new_sessions
 from harness.faults.real.server_control import repeating
 from harness.faults.simulated.acts import Act, OnServer, SimulatedRun
@@ -63,11 +63,11 @@ class WaitTimeout(ServerFault):
 
     def evidence(self, seen: Seen) -> Evidence:
         """The server's own count, and the clients' losses more than `delay` after the beginning."""
-        hung_up, ended_us = fact(seen, "hung_up"), fact(seen, "ended_us")
+        hung_up, ended_us = seen.told("hung_up"), seen.told("ended_us")
         if not hung_up or ended_us is None:
             return {}
         later = replace(seen, armed_us=ended_us + self.delay * 1000, facts=())
-        lost = client_errors(later, GONE, grace_us=_NOTICES_US)
+        lost = later.client_errors(*GONE, grace_us=_NOTICES_US)
         return {"hung_up": hung_up, "codes": lost} if lost else {}
 
     def simulated(self, run: SimulatedRun) -> Act:

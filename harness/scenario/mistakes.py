@@ -161,7 +161,9 @@ def _not_a_choice(path: Path, data: object, error: ErrorDetails, _root: type[Par
     match kind, path[-1]:
         case str(), "how":
             say = f"`{kind}` has no variant `{error['input']}`"
-            return Mistake(path=path, say=say, hint=f"write {', '.join(FAULTS[kind].choices('how'))}")
+            return Mistake(
+                path=path, say=say, hint=f"write {', '.join(map(str, FAULTS[kind].choices('how')))}"
+            )
         case str(), "code":
             say = f"`{kind}` cannot answer {_shown(error['input'])}"
             return Mistake(

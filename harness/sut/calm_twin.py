@@ -83,7 +83,7 @@ Tell = Callable[[dict[str, Any]], None]
 
 async def call_alone(
     lookup: LookupFunction, record: Lookup, driver: AsyncDriver, questions: Questions
-) -> Any:
+) -> object:
     """One call of the user's function on a fresh client, which is closed afterwards.
 
     A lookup that is an object is opened before the call and closed after it.

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
 
+from asyncmy.connection import Connection
 from asyncmy.errors import MySQLError
 
 from harness.database.driver import AsyncMySqlDriver, lookup_connection
 from harness.database.endpoint import Endpoint, connect
 from harness.database.pool import ConnectionLost, ConnectionPool
 from harness.database.transactions import code_of
+from harness.sut.function_under_test import Client
 
 
 class BlockingClient:
@@ -25,7 +26,7 @@ class BlockingClient:
         self._connection = connect(endpoint)
         self._connection.autocommit(True)
 
-    async def fetch_all(self, sql: str, args: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+    async def fetch_all(self, sql: str, args: Sequence[object] = ()) -> list[tuple[object, ...]]:
         """Has no `await`, so it blocks the event loop."""
         with self._connection.cursor() as cursor:
             cursor.execute(sql, tuple(args))
@@ -41,8 +42,12 @@ class ConnectionACall:
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
 
-    async def fetch_all(self, sql: str, args: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        connection = await self._opened()
+    async def fetch_all(self, sql: str, args: Sequence[object] = ()) -> list[tuple[object, ...]]:
+        connection = lookup_connection(self._endpoint)
+        try:
+            await connection.connect()
+        except (MySQLError, OSError) as error:
+            raise ConnectionLost(code_of(error), str(error)) from error
         try:
             async with connection.cursor() as cursor:
                 await cursor.execute(sql, args)
@@ -52,15 +57,7 @@ class ConnectionACall:
         finally:
             self._done_with(connection)
 
-    async def _opened(self) -> Any:
-        connection = lookup_connection(self._endpoint)
-        try:
-            await connection.connect()
-        except (MySQLError, OSError) as error:
-            raise ConnectionLost(code_of(error), str(error)) from error
-        return connection
-
-    def _done_with(self, connection: Any) -> None:
+    def _done_with(self, connection: Connection) -> None:
         connection.close()
 
     def close(self) -> None:
@@ -72,9 +69,9 @@ class OpenConnections(ConnectionACall):
 
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__(endpoint)
-        self._forgotten: list[Any] = []
+        self._forgotten: list[Connection] = []
 
-    def _done_with(self, connection: object) -> None:
+    def _done_with(self, connection: Connection) -> None:
         self._forgotten.append(connection)
 
     def close(self) -> None:
@@ -84,14 +81,9 @@ class OpenConnections(ConnectionACall):
                 connection.close()
 
 
-def _one_connection(endpoint: Endpoint) -> ConnectionPool:
-    """A pool of one connection, which all calls share one after the other."""
-    return ConnectionPool(AsyncMySqlDriver(endpoint), size=1)
-
-
-CLIENTS: Mapping[str, Callable[[Endpoint], Any]] = {
+CLIENTS: Mapping[str, Callable[[Endpoint], Client]] = {
     "blocking": BlockingClient,
-    "one-connection": _one_connection,
+    "one-connection": lambda endpoint: ConnectionPool(AsyncMySqlDriver(endpoint), size=1),
     "connection-a-call": ConnectionACall,
     "open-connections": OpenConnections,
 }

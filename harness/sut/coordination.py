@@ -7,7 +7,8 @@ dead letter is written to the journal before the sink, so nothing can become vis
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
 from msgspec import UNSET
 
@@ -16,7 +17,7 @@ from harness.history.event import Dead, End, Ended, In, Out, Owm, Snap, Wm
 from harness.history.journal import Journal
 from harness.history.values import told_watermark
 from harness.scenario.workloads.partitions import RecordPlace
-from harness.scenario.workloads.shape import told_key
+from harness.scenario.workloads.shape import Lookup, told_key
 from harness.sut.function_under_test import DeadLetter, Enriched
 from harness.sut.phases import Phases
 from harness.sut.positions import named, saved
@@ -40,29 +41,29 @@ class StoppedForRescale(Exception):
         self.checkpoint = checkpoint
 
 
-class JournalledSubtask:
-    """The common part of all coordinations: journals input, output and snapshots, and passes output to the sink.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptLog:
+    """Where a coordination tells what happens in its attempt, and what should."""
 
-    `expect` gives the expected results of a lookup; None: not known.
-    """
+    journal: Journal
+    phases: Phases
+    expect: Callable[[Lookup], Sequence[object] | None] | None = None
+    """The expected results of a lookup; None: not known."""
+
+
+class JournalledSubtask:
+    """The common part of all coordinations: journals input, output and snapshots, and passes output to the sink."""
 
     is_complete_at_once: ClassVar[bool] = False
     """Whether a checkpoint is complete when `completes` returns."""
     cuts_at_end = True
     """Whether the task triggers its last checkpoint itself, or waits until it is triggered."""
 
-    def __init__(
-        self,
-        *,
-        journal: Journal,
-        sink: OpenEpoch,
-        phases: Phases,
-        expect: Callable[[Any], Sequence[Any] | None] | None,
-    ) -> None:
-        self._journal = journal
+    def __init__(self, log: AttemptLog, *, sink: OpenEpoch) -> None:
+        self._journal = log.journal
         self._sink = sink
-        self._phases = phases
-        self._expect = expect
+        self._phases = log.phases
+        self._expect = log.expect
         self._stops_at: int | None = None
         self._places: Mapping[int, RecordPlace] = {}
         self._has_all = False
@@ -186,9 +187,6 @@ class AtomicCoordination(JournalledSubtask):
 
     is_complete_at_once: ClassVar[bool] = True
     _sink: Sink
-
-    def __init__(self, *, sink: Sink, **parts: Any) -> None:
-        super().__init__(sink=sink, **parts)
 
     def completes(self, checkpoint: Checkpoint) -> None:
         """Commits snapshot, outputs and epoch in one transaction; calls in flight are not affected."""

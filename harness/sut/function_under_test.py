@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -52,7 +52,9 @@ class Enriched(msgspec.Struct, frozen=True, kw_only=True):
     value: Any
 
 
-def enrich(function: LookupFunction, pool: object) -> Callable[[Lookup], Coroutine[Any, Any, list[Enriched]]]:
+def enrich(
+    function: LookupFunction, pool: object
+) -> Callable[[Lookup], Coroutine[object, None, list[Enriched]]]:
     """Wraps `function` to return a list of results; None becomes no result, a single value one result."""
 
     async def call(lookup: Lookup) -> list[Enriched]:
@@ -61,7 +63,7 @@ def enrich(function: LookupFunction, pool: object) -> Callable[[Lookup], Corouti
     return call
 
 
-def stamped(lookup: Lookup, values: list[Any]) -> list[Any]:
+def stamped(lookup: Lookup, values: list[object]) -> list[object]:
     """`values` with the stamp of the keyed operator in front of the lookup, if there is one."""
     if not isinstance(lookup, StampedLookup):
         return values
@@ -137,7 +139,7 @@ class JournalProbe:
         self._phases.reach("result")
 
 
-def _values(results: Sequence[Enriched | DeadLetter]) -> list[Any]:
+def _values(results: Sequence[Enriched | DeadLetter]) -> list[object]:
     if len(results) == 1:  # the usual case, without the cost of a comprehension
         return [results[0].value]  # type: ignore[union-attr]  # dead letters are handled by the caller
     return [result.value for result in results]  # type: ignore[union-attr]
@@ -157,8 +159,8 @@ def is_dead_letter(results: Sequence[object]) -> bool:
     return bool(results) and type(results[0]) is DeadLetter
 
 
-class DeadLetterFunction:
-    """Wraps an `AsyncFunction` so that its failures become `DeadLetter` results."""
+class WrappedFunction:
+    """An `AsyncFunction` around another one, with all that a subclass does not change."""
 
     def __init__(self, function: AsyncFunction) -> None:
         self.function = function
@@ -169,59 +171,74 @@ class DeadLetterFunction:
     def close(self) -> None:
         close_function(self.function)
 
-    def invoke(self, value: Any, handle: ResultHandle) -> None:
-        self.function.invoke(value, _DeadLetterHandle(value.id, handle))
+    def invoke(self, value: Lookup, handle: ResultHandle) -> None:
+        self.function.invoke(value, handle)
 
-    def timeout(self, value: Any, handle: ResultHandle) -> None:
-        self.function.timeout(value, _DeadLetterHandle(value.id, handle))
-
-
-class DeadLetterTimeouts:
-    """Wraps an `AsyncFunction` so that only its timeouts become `DeadLetter` results."""
-
-    def __init__(self, function: AsyncFunction) -> None:
-        self.function = function
-        self.invoke = function.invoke
-
-    def open(self) -> None:
-        open_function(self.function)
-
-    def close(self) -> None:
-        close_function(self.function)
-
-    def timeout(self, value: Any, handle: ResultHandle) -> None:
-        self.function.timeout(value, _DeadLetterHandle(value.id, handle))
+    def timeout(self, value: Lookup, handle: ResultHandle) -> None:
+        self.function.timeout(value, handle)
 
 
-class _DeadLetterHandle:
-    """Wraps a result handle so that `fail` completes it with a `DeadLetter`, except for a SutError."""
+class WrappedHandle:
+    """A result handle around another one, with all that a subclass does not change."""
 
-    __slots__ = ("_handle", "_id")
+    __slots__ = ("handle",)
 
-    def __init__(self, id_: int, handle: ResultHandle) -> None:
-        self._id = id_
-        self._handle = handle
+    def __init__(self, handle: ResultHandle) -> None:
+        self.handle = handle
 
     @property
     def record_key(self) -> object:
-        return self._handle.record_key
+        return self.handle.record_key
 
     @property
     def done(self) -> bool:
-        return self._handle.done
+        return self.handle.done
 
     def complete(self, results: Sequence[object]) -> None:
-        self._handle.complete(results)
+        self.handle.complete(results)
+
+    def fail(self, error: BaseException) -> None:
+        self.handle.fail(error)
+
+    def supply(self, supplier: Supplier) -> None:
+        self.handle.supply(supplier)
+
+
+class DeadLetterTimeouts(WrappedFunction):
+    """Wraps an `AsyncFunction` so that only its timeouts become `DeadLetter` results."""
+
+    def timeout(self, value: Lookup, handle: ResultHandle) -> None:
+        self.function.timeout(value, _DeadLetterHandle(handle, value))
+
+
+class DeadLetterFunction(DeadLetterTimeouts):
+    """Wraps an `AsyncFunction` so that its failures become `DeadLetter` results."""
+
+    def invoke(self, value: Lookup, handle: ResultHandle) -> None:
+        self.function.invoke(value, _DeadLetterHandle(handle, value))
+
+
+class _DeadLetterHandle(WrappedHandle):
+    """Wraps a result handle so that `fail` completes it with a `DeadLetter`, except for a SutError."""
+
+    __slots__ = ("_id",)
+
+    def __init__(self, handle: ResultHandle, record: Lookup) -> None:
+        self.handle = handle
+        self._id = record.id
 
     def fail(self, error: BaseException) -> None:
         if isinstance(error, SutError):  # the function breaks the rules, which no scenario allows for
-            self._handle.fail(error)
+            self.handle.fail(error)
             return
         letter = DeadLetter(id=self._id, error=f"{type(error).__name__}: {error}", by=cause_of(error))
-        self._handle.complete([letter])
+        self.handle.complete([letter])
 
-    def supply(self, supplier: Supplier) -> None:
-        self._handle.supply(supplier)
+
+class Client(Protocol):
+    """What asks the database for a lookup: the pool, or a faulty client that a scenario names."""
+
+    def close(self) -> None: ...
 
 
 _CONNECTIONS_MAX = 50
@@ -241,7 +258,7 @@ class FunctionUnderTest:
         settings: Operator,
         *,
         driver: AsyncDriver,
-        client: Callable[[str], Any],
+        client: Callable[[str], Client],
         journal: Journal,
         around_calls: Callable[[AsyncFunction], AsyncFunction],
         loop: asyncio.AbstractEventLoop,
@@ -253,7 +270,7 @@ class FunctionUnderTest:
         self._loop = loop
         self._database = plan.lookups
         self._threads = connections_of(settings)
-        self._client = (
+        self._client: Client = (
             variant.pool(ConnectionPool)(
                 driver,
                 size=self._threads,
@@ -328,24 +345,16 @@ def _around(
             return function
 
 
-class _SilentTimeouts:
+class _SilentTimeouts(WrappedFunction):
     """A function whose timeout handler completes nothing: its record keeps its slot (A46)."""
 
-    def __init__(self, function: Any) -> None:
-        self.invoke = function.invoke
-        self._function = function
-
-    def timeout(self, value: object, handle: object) -> None:
+    def timeout(self, value: Lookup, handle: ResultHandle) -> None:
         """Completes nothing."""
 
-    def close(self) -> None:
-        self._function.close()
 
-
-class _LateAnswers(AnswersTimeouts):
+class _LateAnswers(AnswersTimeouts, WrappedFunction):
     """A function whose timeout does not cancel the call: its late answer must be ignored by the operator (A45)."""
 
-    def __init__(self, function: Any, *, on_timeout: OnTimeout) -> None:
-        self.invoke = function.invoke
-        self.close = function.close
+    def __init__(self, function: AsyncFunction, *, on_timeout: OnTimeout) -> None:
+        super().__init__(function)
         self._on_timeout = on_timeout

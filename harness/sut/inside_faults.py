@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from harness.database.checkpoint_store import CheckpointStore
 from harness.database.store_files import Files
@@ -33,10 +32,12 @@ from harness.scenario.model import At, Between, CheckpointDone, Phase, Workload
 from harness.scenario.moments import Awaited, awaited, instant_ms
 from harness.scenario.plan import Crash, RunPlan
 from harness.scenario.workloads.lookups import LookupSource, nth_ids
+from harness.scenario.workloads.shape import Lookup
+from harness.sut.function_under_test import WrappedFunction, WrappedHandle
 from harness.sut.phases import EarlierAttempts, PhaseHook, PhaseHooks, read_past
 from harness.sut.positions import SilentSource, SubtaskSource, WatchedSource
 from harness.system.clock import monotonic_us
-from reference_impl.operator.functions import AsyncFunction, close_function, open_function
+from reference_impl.operator.functions import AsyncFunction
 from reference_impl.operator.result import ResultHandle, Supplier
 from reference_impl.task.input_processor import Source
 
@@ -63,7 +64,7 @@ class PlannedCalls:
     """How many calls it will still act on."""
 
 
-class FaultyCalls:
+class FaultyCalls(WrappedFunction):
     """Wraps an `AsyncFunction` with the faults of its calls; `die(why, fault)` ends the process."""
 
     def __init__(
@@ -74,94 +75,58 @@ class FaultyCalls:
         journal: NoteLog,
         die: Callable[[str, str], None],
     ) -> None:
-        self._function = function
-        self._journal = journal
-        self._die = die
+        super().__init__(function)
+        self.journal = journal
+        self.die = die
         self._by_id: Mapping[int, PlannedCalls] = {id_: calls for calls in planned for id_ in calls.ids}
 
-    def open(self) -> None:
-        open_function(self._function)
-
-    def close(self) -> None:
-        close_function(self._function)
-
-    def invoke(self, value: Any, handle: ResultHandle) -> None:
+    def invoke(self, value: Lookup, handle: ResultHandle) -> None:
         planned = self._by_id.get(value.id)
         if planned is None or not planned.left:
-            self._function.invoke(value, handle)
+            self.function.invoke(value, handle)
             return
         planned.left -= 1
         fault = planned.fault
-        self._journal.note(Acted(fault=fault.id, what=fault.does, facts={"id": value.id}))
-        fault.act_on_call(
-            _Struck(
-                value=value,
-                handle=handle,
-                fault=fault.id,
-                journal=self._journal,
-                die=self._die,
-                function=self._function,
-            )
-        )
-
-    def timeout(self, value: object, handle: ResultHandle) -> None:
-        self._function.timeout(value, handle)
+        self.journal.note(Acted(fault=fault.id, what=fault.does, facts={"id": value.id}))
+        fault.act_on_call(_Struck(value, handle, calls=self, fault=fault.id))
 
 
 class _Struck:
     """One call that a fault acts on; a `StruckCall`."""
 
-    def __init__(
-        self,
-        *,
-        value: Any,
-        handle: ResultHandle,
-        fault: str,
-        journal: NoteLog,
-        die: Callable[[str, str], None],
-        function: AsyncFunction,
-    ) -> None:
-        self.id: int = value.id
-        self.journal = journal
+    def __init__(self, value: Lookup, handle: ResultHandle, *, calls: FaultyCalls, fault: str) -> None:
+        self.id = value.id
+        self.journal = calls.journal
         self._value = value
         self._handle = handle
+        self._calls = calls
         self._fault = fault
-        self._die = die
-        self._function = function
 
     def invoke(self, pass_on: PassOn) -> None:
-        self._function.invoke(self._value, PassedOn(self._handle, pass_on))
+        self._calls.function.invoke(self._value, PassedOn(self._handle, pass_on))
 
     def fail(self, why: str) -> None:
         self._handle.fail(Poisoned(why, by=self._fault))
 
     def die(self, why: str) -> None:
-        self._die(why, self._fault)
+        self._calls.die(why, self._fault)
 
 
-class PassedOn:
+class PassedOn(WrappedHandle):
     """Wraps a result handle so that each use goes through the fault."""
 
     def __init__(self, handle: ResultHandle, pass_on: PassOn) -> None:
-        self._handle = handle
+        super().__init__(handle)
         self._pass_on = pass_on
 
-    @property
-    def record_key(self) -> object:
-        return self._handle.record_key
-
-    @property
-    def done(self) -> bool:
-        return self._handle.done
-
     def complete(self, results: Sequence[object]) -> None:
-        self._pass_on("complete", lambda: self._handle.complete(results))
+        self._pass_on("complete", lambda: self.handle.complete(results))
 
     def fail(self, error: BaseException) -> None:
-        self._pass_on("fail", lambda: self._handle.fail(error))
+        self._pass_on("fail", lambda: self.handle.fail(error))
 
     def supply(self, supplier: Supplier) -> None:
-        self._pass_on("supply", lambda: self._handle.supply(supplier))
+        self._pass_on("supply", lambda: self.handle.supply(supplier))
 
 
 def with_planned_failures(function: AsyncFunction, workload: Workload) -> AsyncFunction:
@@ -169,32 +134,23 @@ def with_planned_failures(function: AsyncFunction, workload: Workload) -> AsyncF
     return _FailingCalls(function, workload) if workload.failing_every else function
 
 
-class _FailingCalls:
+class _FailingCalls(WrappedFunction):
     """Fails the first `failing_calls` calls of a failing record. Mutable: counts the calls of one attempt."""
 
     def __init__(self, function: AsyncFunction, workload: Workload) -> None:
-        self._function = function
+        super().__init__(function)
         self._every = workload.failing_every
         self._calls = workload.failing_calls
         self._step = workload.subtasks
         self._made: Counter[int] = Counter()
 
-    def open(self) -> None:
-        open_function(self._function)
-
-    def close(self) -> None:
-        close_function(self._function)
-
-    def invoke(self, value: Any, handle: ResultHandle) -> None:
+    def invoke(self, value: Lookup, handle: ResultHandle) -> None:
         number = value.id // self._step + 1
         if number % self._every or self._made[value.id] >= self._calls:
-            self._function.invoke(value, handle)
+            self.function.invoke(value, handle)
             return
         self._made[value.id] += 1
         handle.fail(PlannedFailure(f"call {self._made[value.id]} of record {value.id} fails as planned"))
-
-    def timeout(self, value: object, handle: ResultHandle) -> None:
-        self._function.timeout(value, handle)
 
 
 class StoreTrouble:
@@ -225,35 +181,44 @@ Act = Callable[[], None]
 _FIRST_RECORD = Phase(phase="accept", hit=1)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BegunAttempt:
+    """What an attempt has when it gets its inside faults."""
+
+    number: int
+    journal: Journal
+    loop: asyncio.AbstractEventLoop
+    store: CheckpointStore
+
+
 class InsideFaults:
     """The faults of one attempt of `subtask`. Mutable: faults of calls count down."""
 
     def __init__(
         self,
         plan: RunPlan,
+        begun: BegunAttempt,
         *,
         workload: Workload,
         subtask: int,
-        attempt: int,
-        journal: Journal,
-        loop: asyncio.AbstractEventLoop,
-        store: CheckpointStore,
         past: Callable[[], EarlierAttempts] | None = None,
     ) -> None:
         """`past`: reads what earlier attempts did; None: from their files."""
         self._plan = plan
         self._workload = workload
         self._subtask = subtask
-        self._journal = journal
-        self._loop = loop
+        self._journal = journal = begun.journal
+        self._loop = begun.loop
         self._crashes = [crash for crash in plan.crashes if crash.subtask == subtask]
         faults = [fault_of(fault) for fault in plan.inside]
         self._faults = [fault for fault in faults if fault.of_subtask in {None, subtask}]
         has_any = bool(self._crashes or self._faults)
-        read = past or partial(read_past, Path(plan.folder), subtask=subtask, attempt=attempt)
+        read = past or partial(read_past, Path(plan.folder), subtask=subtask, attempt=begun.number)
         self._past = read() if has_any else EarlierAttempts()
         self.wall_clock = WallClock()
-        self._site = AttemptSite(journal=journal, loop=loop, clock=self.wall_clock, store=StoreTrouble(store))
+        self._site = AttemptSite(
+            journal=journal, loop=begun.loop, clock=self.wall_clock, store=StoreTrouble(begun.store)
+        )
         self.phases = PhaseHooks(tuple(self._hooks()), past=self._past, journal=journal, subtask=subtask)
 
     def wall_ns(self) -> int:

@@ -124,7 +124,10 @@ _SESSIONS = "sessions"
 
 
 class KeyedHead:
-    """A `harness.engine.subtask.Head`. Mutable: `link` reads its state and the chain builds its parts."""
+    """A `harness.engine.subtask.Head` of one attempt; `reader` hears what is read.
+
+    Mutable: `link` reads its state and the chain builds its parts.
+    """
 
     def __init__(
         self, keyed: KeyedTask, *, reader: Reader, phases: Phases, loop: asyncio.AbstractEventLoop
@@ -298,7 +301,3 @@ class KeyedTask:
     parts: KeyedParts = HONEST_PARTS
     groups: KeyGroupRange = ALL_GROUPS
     """The key groups that the subtask owns."""
-
-    def head(self, reader: Reader, *, phases: Phases, loop: asyncio.AbstractEventLoop) -> KeyedHead:
-        """One attempt's operator with state by key, and the inputs in front of it; `reader` hears what is read."""
-        return KeyedHead(self, reader=reader, phases=phases, loop=loop)

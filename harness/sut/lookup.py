@@ -46,13 +46,8 @@ class Nonces(Protocol):
         """
 
 
-def own_nonces() -> Nonces:
-    """Nonces for calls without a journal."""
-    return _OwnNonces()
-
-
-class _OwnNonces:
-    """Counts calls. Mutable."""
+class OwnNonces:
+    """Nonces for calls without a journal: their numbers. Mutable."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)

@@ -11,7 +11,7 @@ import asyncio
 import inspect
 import os
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
 from traceback import walk_tb
@@ -57,17 +57,19 @@ class ObjectForm:
         return self.blocks or (self.connects_itself and not self.takes_pool)
 
 
-def form_of(found: Any, name: str, *, takes_pool: Callable[[Any], bool | None]) -> ObjectForm | None:
+def form_of(
+    found: object, name: str, *, takes_pool: Callable[[Callable[..., object]], bool | None]
+) -> ObjectForm | None:
     """The form of an object with `__call__`, or of a class of such objects; None: it is neither.
 
     `takes_pool` tells it from a callable's signature. Raises SutError, with the line to write, if it cannot be driven.
     """
-    is_class = inspect.isclass(found)
-    kind = found if is_class else type(found)
+    is_class = isinstance(found, type)
+    kind = found if isinstance(found, type) else type(found)
     call = _method(kind, "__call__")
     if call is None or inspect.isasyncgenfunction(call) or inspect.isgeneratorfunction(call):
         return None
-    if is_class and _needs_arguments(found):
+    if is_class and _needs_arguments(kind):
         message = f"--sut {name} is a class whose objects need arguments"
         raise SutError(
             message, fix=f"write `lookup = {kind.__name__}(...)` in its module, and --sut MODULE:lookup"
@@ -123,14 +125,14 @@ def _open_takes(kind: type, name: str) -> int:
 class LookupObject:
     """The object of one attempt. Mutable: it is made by `open`, and its threads end with `close`."""
 
-    def __init__(self, found: Any, form: ObjectForm) -> None:
-        self._found = found
+    def __init__(self, found: object, form: ObjectForm) -> None:
+        self._found: Any = found
         self._form = form
         self._made: Any = None if form.is_class else found
         self._threads: ThreadPoolExecutor | None = None
         self._thread_of_life: ThreadPoolExecutor | None = None
         """For `open` and `close`, which do not wait for calls."""
-        self._calls: dict[Any, None] = {}
+        self._calls: dict[Future[object], None] = {}
         """The calls that threads were asked for and have not ended."""
 
     async def open(self, database: Endpoint, *, threads: int) -> None:
@@ -149,7 +151,7 @@ class LookupObject:
             given = [database if database.host else _NoServer()] if self._form.open_takes else []
             await self._run(self._thread_of_life, self._made.open, *given)
 
-    async def call(self, record: Any, pool: Any) -> Any:
+    async def call(self, record: object, pool: object) -> object:
         """One call of the object; raises what it raises."""
         if self._form.takes_pool:
             return await self._made(record, pool)
@@ -193,7 +195,9 @@ class LookupObject:
             )
             raise LookupFailed(message)
 
-    async def _run(self, threads: ThreadPoolExecutor | None, method: Any, *arguments: Any) -> Any:
+    async def _run(
+        self, threads: ThreadPoolExecutor | None, method: Callable[..., object], *arguments: object
+    ) -> object:
         """Calls `method`: on one of `threads` if it is plain and `__call__` is, too."""
         is_coroutine = inspect.iscoroutinefunction(method) or inspect.iscoroutinefunction(
             type(method).__call__
@@ -207,7 +211,7 @@ class LookupObject:
         call.add_done_callback(lambda ended: self._calls.pop(ended, None))
         return await asyncio.wrap_future(call)
 
-    async def _step(self, name: str, step: Callable[[], Awaitable[None]], *, limit_s: float) -> None:
+    async def _step(self, name: str, step: Callable[[], Awaitable[object]], *, limit_s: float) -> None:
         """Awaits `step`; what it raises becomes an error that names the method `name`."""
         limit = asyncio.timeout(limit_s)
         try:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from harness.history.notes import Alive, LoopBlocked, NoteLog
 from harness.system.clock import monotonic_us
@@ -32,7 +32,7 @@ _LATE_US = 60_000
 _ALIVE_EVERY_US = 1_000_000
 
 
-def code_of(function: Callable[..., Any]) -> CodeType | None:
+def code_of(function: object) -> CodeType | None:
     """The code object of `function` on a stack; None if it is not a Python function."""
     code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
     return code if isinstance(code, CodeType) else None

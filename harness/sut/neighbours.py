@@ -16,14 +16,14 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Any
 
 from msgspec.structs import replace
 
 from harness.faults.parts.parts import Upstream
 from harness.scenario.workloads.lookups import Inputs, LookupSource
-from harness.scenario.workloads.shape import MarkOfTime
+from harness.scenario.workloads.shape import Lookup, MarkOfTime
 from harness.sut.function_under_test import Enriched
 from harness.sut.positions import HeldUpstream
 from harness.system.choices import Choices
@@ -34,7 +34,7 @@ from reference_impl.operator.async_wait import AsyncWaitOperator
 from reference_impl.operator.build import ordered_wait
 from reference_impl.operator.result import ResultHandle
 from reference_impl.task.input_processor import Reader
-from reference_impl.task.operator_chain import BuildAsyncOperator, OperatorLink, async_link
+from reference_impl.task.operator_chain import AsyncOperator, BuildAsyncOperator, OperatorLink, async_link
 
 _OURS, _OTHER = 0, 1
 
@@ -53,18 +53,15 @@ class JoinedTask:
     ) -> Callable[[OperatorInput], None]:
         """Marks results and passes all elements on; knows the watermarks that left before the checkpoint."""
         attempt = _Attempt(self.step_ms, emit)
-        for element in self._left_before(replayed, position):
+        # What stands in front of the first element that is replayed, behind the state of the keyed operator.
+        first: Any = replayed[1] if len(replayed) > 1 else None
+        end = position if first is None else first.position
+        left = chain.from_iterable(map(self._at, range(end)))
+        if first is not None:
+            left = chain(left, takewhile(lambda element: element != first, self._at(end)))
+        for element in left:
             attempt.hear(element)
         return attempt.emit
-
-    def _left_before(self, replayed: Sequence[Any], position: int) -> Iterator[Watermark | WatermarkStatus]:
-        """What stands in front of the first element that is replayed, behind the state of the keyed operator."""
-        first = replayed[1] if len(replayed) > 1 else None
-        end = position if first is None else first.position
-        for place in range(end):
-            yield from self._at(place)
-        if first is not None:
-            yield from takewhile(lambda element: element != first, self._at(end))
 
     def _at(self, position: int) -> Iterator[Watermark | WatermarkStatus]:
         """What comes to the lookups at a watermark of the source."""
@@ -127,7 +124,7 @@ class UpstreamOperator:
         *,
         reader: Reader,
         loop: asyncio.AbstractEventLoop,
-        copy_value: Callable[[Any], Any] | None,
+        copy_value: Callable[[Lookup], Lookup] | None,
     ) -> None:
         """`reader` hears of each element when it enters the lookups."""
         self._settings = settings
@@ -192,7 +189,7 @@ class _Delayed:
         self._loop = loop
         self._longest_ms = longest_ms
 
-    def invoke(self, value: Any, handle: ResultHandle) -> None:
+    def invoke(self, value: Lookup, handle: ResultHandle) -> None:
         delay_ms = Choices(value.id, "delay in front of the lookups").between(0, self._longest_ms)
         self._loop.call_later(delay_ms / 1000, handle.complete, [value])
 
@@ -207,15 +204,16 @@ def telling_end(lookups: BuildAsyncOperator, *, reader: Reader) -> BuildAsyncOpe
     What is called at the end of the input depends on when the lookups' own input ends (A85), so that is told.
     """
 
-    def built(**parts: Any) -> Any:
-        operator: Any = lookups(**parts)
+    def built(**parts: Any) -> AsyncOperator:
+        operator = lookups(**parts)
         end_input = operator.end_input
 
         def told() -> None:
             reader.source_exhausted()
             end_input()
 
-        operator.end_input = told
+        shadowed: Any = operator
+        shadowed.end_input = told
         return operator
 
     return built

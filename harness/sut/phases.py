@@ -10,7 +10,7 @@ subtask, from the files of earlier attempts; a hook acts once over all attempts.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -35,8 +35,9 @@ class EarlierAttempts:
 
 
 def read_past(folder: Path, *, subtask: int, attempt: int) -> EarlierAttempts:
-    """Reads what the attempts before `attempt` recorded."""
-    return past_of(_lines(folder, subtask=subtask, attempt=attempt))
+    """Reads what the attempts before `attempt` recorded; one without a file died before its first line."""
+    paths = [attempt_file(folder, subtask=subtask, attempt=earlier) for earlier in range(1, attempt)]
+    return past_of(line for path in paths if path.exists() for line in decode_lines(path.read_bytes()))
 
 
 def past_of(lines: Iterable[Line]) -> EarlierAttempts:
@@ -62,13 +63,6 @@ def kinds_that_count(phases: Iterable[str]) -> frozenset[str]:
     shown = {kind for kind, phase in PHASE_SHOWN.items() if phase in set(phases)}
     notes = {str(kind.__struct_config__.tag) for kind in (Reached, Dies, Acted, Stops)}
     return frozenset({"in", *notes, *shown})
-
-
-def _lines(folder: Path, *, subtask: int, attempt: int) -> Iterator[Line]:
-    for earlier in range(1, attempt):
-        path = attempt_file(folder, subtask=subtask, attempt=earlier)
-        if path.exists():  # else it died before its first line
-            yield from decode_lines(path.read_bytes())
 
 
 class Phases(Protocol):

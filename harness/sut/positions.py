@@ -7,7 +7,6 @@ the same checkpoints.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import force_setattr
@@ -61,14 +60,12 @@ class SubtaskSource:
             case MarkOfTime(timestamp=timestamp):
                 return Watermark(timestamp=timestamp, position=position)
             case (lookup, timestamp):
-                value = lookup if self._shared is None else self._overwritten(self._shared, lookup)
+                value = lookup
+                if self._shared is not None:  # as a Flink deserializer does with object reuse (FLINK-12351)
+                    value = self._shared
+                    for name in ("id", "key", "service_ms", "row_bytes"):
+                        force_setattr(value, name, getattr(lookup, name))
                 return Record(value=value, timestamp=timestamp, position=position)
-
-    def _overwritten(self, shared: Lookup, lookup: Lookup) -> Lookup:
-        """Overwrites the shared object, as a Flink deserializer does with object reuse (FLINK-12351)."""
-        for name in ("id", "key", "service_ms", "row_bytes"):
-            force_setattr(shared, name, getattr(lookup, name))
-        return shared
 
     def barrier_before(self, position: int) -> CheckpointBarrier | None:
         """The barrier before every `checkpoint_every`-th position except the first; None: no barrier here."""
@@ -203,23 +200,17 @@ class SilentSource:
         return max(due_ms, self._until_ms.setdefault(position, monotonic_us() // 1000 + lasts_ms))
 
 
-class Replay(Sequence[Any]):
+class Replay(list[Stored]):
     """The elements of a snapshot in replay order; reports the restore phases while they are read."""
 
     def __init__(self, elements: Sequence[Stored], phases: Phases) -> None:
-        self._elements = elements
+        super().__init__(elements)
         self._phases = phases
 
-    def __len__(self) -> int:
-        return len(self._elements)
-
-    def __getitem__(self, place: Any) -> Any:
-        return self._elements[place]
-
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Stored]:
         """Reaches phase `restore.mid` after half of the elements, `restore.end` after all."""
-        half = len(self._elements) // 2
-        yield from self._elements[:half]
+        half = len(self) // 2
+        yield from self[:half]
         self._phases.reach("restore.mid")
-        yield from self._elements[half:]
+        yield from self[half:]
         self._phases.reach("restore.end")

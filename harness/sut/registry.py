@@ -9,13 +9,16 @@ import importlib
 from collections.abc import Awaitable, Callable
 from difflib import get_close_matches
 from pathlib import Path, PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.scenario.order import REFERENCE
 from harness.sut.lookup_object import ObjectForm
 from harness.sut.user_code import is_interruption, set_aside, why_hidden
 from harness.sut.user_lookup import user_lookup
 from harness.system.errors import SutError, UsageError
+
+if TYPE_CHECKING:
+    from harness.sut.lookup import Nonces
 
 __all__ = [
     "REFERENCE",
@@ -42,16 +45,16 @@ LookupFunction = Callable[..., Awaitable[Any]]
 """`async def lookup(record, pool)` or `async def lookup(record)`; returns a list of results or one result."""
 
 
-def load_lookup(name: str, *, nonces: Any = None, tells_versions: bool = False) -> LookupFunction:
+def load_lookup(name: str, *, nonces: Nonces | None = None, tells_versions: bool = False) -> LookupFunction:
     """The lookup of the system under test `name`, to be called as `(record, pool)`.
 
     `nonces` gives our own lookup the nonce of each call and records the nonce of its answer (V19); `tells_versions`:
     and the version of the rows (V8).
     """
     if name in SUTS:
-        from harness.sut.lookup import ReferenceLookup, own_nonces  # noqa: PLC0415 - most callers name a user's
+        from harness.sut.lookup import OwnNonces, ReferenceLookup  # noqa: PLC0415 - most callers name a user's
 
-        return ReferenceLookup(own_nonces() if nonces is None else nonces, tells_versions=tells_versions)
+        return ReferenceLookup(OwnNonces() if nonces is None else nonces, tells_versions=tells_versions)
     if ":" not in name:
         close = get_close_matches(name, SUTS, n=1)
         hint = (

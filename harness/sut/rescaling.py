@@ -21,7 +21,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from harness.scenario.model import Scenario
+from harness.scenario.model import Fault, Scenario
 from harness.scenario.plan import RescaledShare, RunPlan
 from harness.scenario.workloads.lookups import Inputs, LookupSource
 from harness.scenario.workloads.partitions import Element, PartitionedSource, places_before
@@ -208,11 +208,15 @@ class Rescaling:
 
     def _cut(self, old: OldSubtask) -> int:
         """The position behind what the subtask had read at the checkpoint."""
-        return len(_shared_source(self._plan, self._scenario, old.number)) if old.has_ended else old.position
+        return (
+            len(PlannedSubtask(self._plan, self._scenario, old.number).shared_source())
+            if old.has_ended
+            else old.position
+        )
 
     def _handle(self, old: OldSubtask) -> OperatorStateHandle:
         """The operator state that the subtask wrote."""
-        source = _shared_source(self._plan, self._scenario, old.number)
+        source = PlannedSubtask(self._plan, self._scenario, old.number).shared_source()
         until = self._cut(old)
         share = self._plan.shares.get(old.number)
         places = {**(share.places if share else {}), **places_before(source, until)}
@@ -294,52 +298,68 @@ def first_number(plan: RunPlan, scenario: Scenario) -> int:
     return max([scenario.workload.subtasks, *(number + 1 for number in plan.shares)])
 
 
-def groups_of(plan: RunPlan, scenario: Scenario, subtask: int) -> KeyGroupRange:
-    """The key groups that the subtask owns; all of them if the run does not rescale."""
-    share = plan.shares.get(subtask)
-    if share is not None:
-        return KeyGroupRange(start=share.groups[0], end=share.groups[1])
-    if not scenario.rescales:
-        return ALL_GROUPS
-    return compute_key_group_range_for_operator_index(KEY_GROUPS, scenario.workload.subtasks, subtask)
+@dataclass(frozen=True, slots=True)
+class PlannedSubtask:
+    """A subtask of a run, as the plan and the scenario have it."""
 
+    plan: RunPlan
+    scenario: Scenario
+    number: int
 
-def sources_before(plan: RunPlan, scenario: Scenario, subtask: int) -> list[SourceBefore]:
-    """What the subtasks read that the rescale ended which began this one; for the expected results of a `task`."""
-    share = plan.shares.get(subtask)
-    if share is None or scenario.task is None:
-        return []
-    found = []
-    for number, cut in share.cuts.items():
-        source = _shared_source(plan, scenario, number)
-        inputs = Inputs(scenario.task, source, seed=plan.seed, subtask=number)
-        before = sources_before(plan, scenario, number)
-        found.append(
-            SourceBefore(source=source, inputs=inputs, first=source.inherited, cut=cut, before=before)
+    @property
+    def share(self) -> RescaledShare | None:
+        """What the rescale that began it gave it; None: it was there from the beginning."""
+        return self.plan.shares.get(self.number)
+
+    def groups(self) -> KeyGroupRange:
+        """The key groups that it owns; all of them if the run does not rescale."""
+        if self.share is not None:
+            return KeyGroupRange(start=self.share.groups[0], end=self.share.groups[1])
+        if not self.scenario.rescales:
+            return ALL_GROUPS
+        subtasks = self.scenario.workload.subtasks
+        return compute_key_group_range_for_operator_index(KEY_GROUPS, subtasks, self.number)
+
+    def sources_before(self) -> list[SourceBefore]:
+        """What the subtasks read that the rescale ended which began this one; for expected results of a `task`."""
+        task, found = self.scenario.task, list[SourceBefore]()
+        if self.share is None or task is None:
+            return found
+        for number, cut in self.share.cuts.items():
+            other = PlannedSubtask(self.plan, self.scenario, number)
+            source = other.shared_source()
+            inputs = Inputs(task, source, seed=self.plan.seed, subtask=number)
+            before = other.sources_before()
+            found.append(
+                SourceBefore(source=source, inputs=inputs, first=source.inherited, cut=cut, before=before)
+            )
+        return found
+
+    def stops_at(self) -> int | None:
+        """The checkpoint at which it stops for the next rescale; None: it runs to its end."""
+        generation, rescales = 0 if self.share is None else self.share.generation, self.scenario.rescales
+        return None if generation >= len(rescales) else rescales[generation].at.checkpoint
+
+    def shared_source(self) -> PartitionedSource:
+        """Its source in a run that rescales."""
+        share = self.share
+        return PartitionedSource(
+            workload=self.scenario.workload,
+            seed=self.plan.seed,
+            owns=self.groups(),
+            group_of=lambda key: assign_to_key_group(key, KEY_GROUPS),
+            begin_at={} if share is None else share.places,
+            inherited=[] if share is None else _as_source(share.elements),
         )
-    return found
 
-
-def stops_at(plan: RunPlan, scenario: Scenario, subtask: int) -> int | None:
-    """The checkpoint at which the subtask stops for the next rescale; None: it runs to its end."""
-    share = plan.shares.get(subtask)
-    generation = 0 if share is None else share.generation
-    if generation >= len(scenario.rescales):
-        return None
-    return scenario.rescales[generation].at.checkpoint
-
-
-def _shared_source(plan: RunPlan, scenario: Scenario, subtask: int) -> PartitionedSource:
-    """The source of a subtask of a run that rescales."""
-    share = plan.shares.get(subtask)
-    return PartitionedSource(
-        workload=scenario.workload,
-        seed=plan.seed,
-        owns=groups_of(plan, scenario, subtask),
-        group_of=lambda key: assign_to_key_group(key, KEY_GROUPS),
-        begin_at={} if share is None else share.places,
-        inherited=[] if share is None else _as_source(share.elements),
-    )
+    def source(self, faults: Iterable[Fault]) -> LookupSource:
+        """Its source; the faults shape that of a run that does not rescale."""
+        if self.scenario.rescales:
+            return self.shared_source()
+        plan, workload = self.plan, self.scenario.workload
+        return LookupSource(
+            workload=workload, seed=plan.seed, subtask=self.number, own=plan.own, faults=faults
+        )
 
 
 def _as_source(elements: Iterable[Json]) -> list[Element]:
@@ -354,10 +374,3 @@ def _as_source(elements: Iterable[Json]) -> list[Element]:
             case _:
                 pass
     return found
-
-
-def source_of(plan: RunPlan, scenario: Scenario, subtask: int, **shaping: Any) -> LookupSource:
-    """The source of a subtask; `shaping` is for a run that does not rescale (`LookupSource`)."""
-    if scenario.rescales:
-        return _shared_source(plan, scenario, subtask)
-    return LookupSource(workload=scenario.workload, seed=plan.seed, subtask=subtask, own=plan.own, **shaping)

@@ -6,11 +6,11 @@ in the store; the atomic sink keeps them in its own transaction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from harness.database.checkpoint_store import CheckpointStore
 from harness.database.coordinated_sink import PARTS_KEPT, CoordinatedSink, IdempotentSink, TwoPhaseSink
@@ -18,13 +18,11 @@ from harness.database.driver import Driver, MySqlDriver
 from harness.database.epoch import CheckpointPart, SavedEpoch, SinkLost, Takeover
 from harness.database.sink import EpochSink, FailoverSink
 from harness.database.store_files import Files
-from harness.history.journal import Journal
 from harness.history.notes import HeardComplete
 from harness.history.recorder import newest_attempt
 from harness.scenario.model import Scenario, Sink
 from harness.scenario.plan import RunPlan
-from harness.sut.coordination import AtomicCoordination, JournalledSubtask
-from harness.sut.phases import Phases
+from harness.sut.coordination import AtomicCoordination, AttemptLog, JournalledSubtask
 from harness.sut.variant import Variant
 from harness.system.clock import REAL_CLOCK, Clock, Deadline
 from reference_impl.task.input_processor import Checkpoint
@@ -79,29 +77,15 @@ class ChosenSink:
         return replace(taken, saved=saved)
 
     def coordination(
-        self,
-        *,
-        journal: Journal,
-        phases: Phases,
-        expect: Callable[[Any], Sequence[Any] | None] | None,
-        timers: Later,
-        restored: int,
+        self, log: AttemptLog, *, timers: Later, restored: int
     ) -> AtomicCoordination | PreparedCoordination:
         """The coordination for this sink; settles transactions of earlier attempts up to checkpoint `restored`."""
         if not isinstance(self.sink, CoordinatedSink):
-            made: AtomicCoordination = self._variant.coordination(AtomicCoordination)(
-                journal=journal, sink=self.sink, phases=phases, expect=expect
-            )
+            made: AtomicCoordination = self._variant.coordination(AtomicCoordination)(log, sink=self.sink)
             return made
         kind = TwoPhaseCoordination if isinstance(self.sink, TwoPhaseSink) else PreparedCoordination
         coordination: PreparedCoordination = self._variant.coordination(kind)(
-            journal=journal,
-            sink=self.sink,
-            phases=phases,
-            expect=expect,
-            store=self.store,
-            timers=timers,
-            clock=self._clock,
+            log, sink=self.sink, store=self.store, timers=timers, clock=self._clock
         )
         coordination.recovers(restored)
         return coordination
@@ -119,7 +103,7 @@ _COMPLETE_S = 120.0
 class Later(Protocol):
     """Timers whose callbacks run as mail."""
 
-    def register(self, delay_ms: int, callback: Callable[[], None]) -> Any:
+    def register(self, delay_ms: int, callback: Callable[[], None]) -> object:
         """Sends `callback` as mail after the delay."""
 
 
@@ -128,16 +112,14 @@ class PreparedCoordination(JournalledSubtask):
 
     def __init__(
         self,
+        log: AttemptLog,
         *,
-        journal: Journal,
         sink: CoordinatedSink,
-        phases: Phases,
-        expect: Callable[[Any], Sequence[Any] | None] | None,
         store: CheckpointStore,
         timers: Later,
         clock: Clock = REAL_CLOCK,
     ) -> None:
-        super().__init__(journal=journal, sink=sink, phases=phases, expect=expect)
+        super().__init__(log, sink=sink)
         self._epochs = sink
         self._store = store
         self._timers = timers

@@ -37,7 +37,7 @@ def observing(kind: type[Lookup], read: set[str]) -> type[Lookup]:
     """A kind of record that adds to `read` the name of each attribute that is read of it."""
 
     class Observed(kind, frozen=True, kw_only=True):  # type: ignore[call-arg,misc,valid-type]  # mypy knows no such base
-        def __getattribute__(self, name: str) -> Any:
+        def __getattribute__(self, name: str) -> object:
             read.add(name)
             return super().__getattribute__(name)
 
@@ -49,7 +49,7 @@ def observing(kind: type[Lookup], read: set[str]) -> type[Lookup]:
     return Observed
 
 
-def as_list(answer: object) -> list[Any]:
+def as_list(answer: object) -> list[object]:
     """The results of a lookup: None is no result, any other single value one result."""
     if answer is None:
         return []
@@ -107,7 +107,7 @@ def user_lookup(found: Any, name: str) -> UserLookup:
     return UserLookup(found if takes else lambda record, _pool: found(record), code=code)
 
 
-def _takes_pool(found: Any) -> bool | None:
+def _takes_pool(found: Callable[..., object]) -> bool | None:
     """Whether it is called with `(record, pool)`, or with `(record)`; None: with neither."""
     parameters = inspect.signature(found).parameters.values()
     by_place = [p for p in parameters if p.kind in {p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD}]
@@ -139,7 +139,7 @@ class UserLookup:
 
     def __init__(
         self,
-        function: Callable[[Any, Any], Awaitable[Any]],
+        function: Callable[[Lookup, object], Awaitable[object]],
         *,
         code: CodeType,
         alive: LookupObject | None = None,
@@ -174,7 +174,7 @@ class UserLookup:
                 self._journal.note(OwnConnections(times=times, where=line))
         self._holding.clear()
 
-    async def __call__(self, record: Any, pool: object) -> Any:
+    async def __call__(self, record: Lookup, pool: object) -> object:
         """The function's result itself: a copy would hide that several calls share one object.
 
         Raises its `Exception`, UserCodeStopped, or SutError: it is not JSON.
@@ -194,7 +194,7 @@ class UserLookup:
             raise SutError(message, fix=fix) from None
         return result
 
-    async def _watched(self, record: Any, pool: object) -> Any:
+    async def _watched(self, record: Lookup, pool: object) -> object:
         """The function's result; records in the journal how the call used the pool."""
         call = WatchedCall(
             home=self.__code__.co_filename, line=line_of(self.__code__), now_s=asyncio.get_running_loop().time
@@ -218,7 +218,7 @@ class UserLookup:
                 row = call.hurried
                 self._journal.note(Hurried(id=record.id, times=row.times, where=row.asked_at))
 
-    async def _ended(self, record: object, pool: object) -> Any:
+    async def _ended(self, record: Lookup, pool: object) -> object:
         try:
             return await self._watched(record, pool)
         except (SystemExit, KeyboardInterrupt) as raised:

@@ -22,6 +22,7 @@ from reference_impl.mailbox.mailbox import Mailbox, MailboxExecutor
 from reference_impl.mailbox.timers import Timers
 from reference_impl.operator.build import Mode, Parts, build_operator
 from reference_impl.operator.functions import AsyncFunction
+from reference_impl.task.operator_chain import AsyncOperator
 
 T = TypeVar("T")
 Kind = type[Any]
@@ -31,7 +32,7 @@ Kind = type[Any]
 class BuildTaskOperator(Protocol):
     """Builds an operator that a task can drive."""
 
-    def __call__(self, *, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> Any:
+    def __call__(self, *, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> AsyncOperator:
         """An operator of that mode and capacity."""
 
 

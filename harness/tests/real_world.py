@@ -13,7 +13,7 @@ import pytest
 
 from harness.system.errors import WorldError
 from harness.world.settings import WorldSettings
-from harness.world.setup.opening import choose_world, open_world
+from harness.world.setup.opening import WorldAsked, choose_world, open_world
 from harness.world.world import World
 
 
@@ -29,7 +29,7 @@ def real_world(kind: str, *, proxy: str = "auto", needs: frozenset[str] = frozen
 def require_world(kind: str, proxy: str, *, settings: WorldSettings) -> None:
     """Skip with the reason where such a world cannot be opened."""
     try:
-        choose_world(kind, proxy=proxy, settings=settings, offline=True, say=print)
+        choose_world(kind, WorldAsked(proxy=proxy, settings=settings, offline=True, say=print))
     except WorldError as lacking:
         if kind == "containers" and os.environ.get("FLOODMARK_REQUIRE_CONTAINERS"):
             pytest.fail(f"containers are required here, but: {lacking}")

@@ -33,7 +33,7 @@ from harness.system.process_identity import (
     this_owner,
 )
 from harness.world.server_program import remove_shared_memory
-from harness.world.settings import Places
+from harness.world.settings import Places, WorldSettings
 
 EngineSweep = Callable[[str], list[str]]
 """Removes the containers and networks of one run (by its id); returns one sentence for each."""
@@ -75,18 +75,14 @@ class Reaped:
 class Ledger:
     """The ledger of this process's run. Mutable: it grows with each thing made."""
 
-    def __init__(self, *, places: Places, run_id: str, path: Path) -> None:
+    def __init__(self, places: Places, *, ports: range | None = None) -> None:
+        """For a new run of this process; nothing is on disk before `begin`. `ports`: take ports from these only."""
         self.places = places
-        self.run_id = run_id
-        self.path = path
-        self.folder = places.runs / run_id
+        self.ports = ports
+        self.run_id = f"{os.getpid()}-{fresh_seed()}"
+        self.path = places.runs / f"{self.run_id}.ledger"
+        self.folder = places.runs / self.run_id
         """The run's scratch folder; removed with the run."""
-
-    @classmethod
-    def new(cls, places: Places) -> Ledger:
-        """A ledger for a new run of this process; nothing is on disk before `begin`."""
-        run_id = f"{os.getpid()}-{fresh_seed()}"
-        return cls(places=places, run_id=run_id, path=places.runs / f"{run_id}.ledger")
 
     def begin(self) -> Ledger:
         """Write the ledger, which names this process as its owner, and make the run's scratch folder."""
@@ -157,9 +153,9 @@ class Ledger:
 
 
 @contextmanager
-def open_ledger(places: Places, sweep: EngineSweep) -> Iterator[Ledger]:
+def open_ledger(settings: WorldSettings, sweep: EngineSweep) -> Iterator[Ledger]:
     """A ledger for the block; nothing of it is left, also if an interruption comes while it is written."""
-    ledger = Ledger.new(places)
+    ledger = Ledger(settings.places, ports=settings.ports)
     try:
         yield ledger.begin()
     finally:
@@ -201,31 +197,28 @@ def _undo_all(path: Path, *, places: Places, sweep: EngineSweep) -> Reaped:
     left: list[str] = []
     for entry in reversed(_entries(path)):
         try:
-            removed += _undo(entry, run_id=run_id, places=places, sweep=sweep)
+            match entry:  # each tells what was removed, nothing if it was gone already
+                case {"process": {"pid": int(pid), "started": int(started)}}:
+                    removed += _end_process(ProcessIdentity(pid=pid, started=started))
+                case {"mark": str(mark)}:
+                    removed += [said for who in marked_processes(mark) for said in _end_process(who)]
+                case {"folder": str(folder)}:
+                    removed += _remove_folder(Path(folder))
+                case {"mount": str(folder)}:
+                    removed += _unmount(Path(folder))
+                case {"port": int(port)}:
+                    lock = places.ports / str(port)
+                    # The entry is written before the lock is taken, so the lock may belong to another run.
+                    if lock.is_symlink() and str(lock.readlink()) == run_id:
+                        lock.unlink()
+                        removed.append(f"lock of port {port}")
+                case {"engine": True}:
+                    removed += sweep(run_id)
         except (WorldError, OSError) as error:
             left.append(str(error))
     if not left:
         path.unlink(missing_ok=True)
     return Reaped(run_id=run_id, removed=tuple(removed), left=tuple(left))
-
-
-def _undo(entry: Mapping[str, object], *, run_id: str, places: Places, sweep: EngineSweep) -> list[str]:
-    """Undo one entry; returns what was removed, nothing if it was gone already."""
-    match entry:
-        case {"process": {"pid": int(pid), "started": int(started)}}:
-            return _end_process(ProcessIdentity(pid=pid, started=started))
-        case {"mark": str(mark)}:
-            return [said for who in marked_processes(mark) for said in _end_process(who)]
-        case {"folder": str(folder)}:
-            return _remove_folder(Path(folder))
-        case {"mount": str(folder)}:
-            return _unmount(Path(folder))
-        case {"port": int(port)}:
-            return _unlock_port(places.ports / str(port), run_id=run_id)
-        case {"engine": True}:
-            return sweep(run_id)
-        case _:
-            return []
 
 
 def _end_process(who: ProcessIdentity) -> list[str]:
@@ -256,14 +249,6 @@ def _remove_folder(folder: Path) -> list[str]:
     else:
         folder.unlink()
     return [f"folder {folder}"]
-
-
-def _unlock_port(lock: Path, *, run_id: str) -> list[str]:
-    # The entry is written before the lock is taken, so the lock may belong to another run.
-    if not lock.is_symlink() or str(lock.readlink()) != run_id:
-        return []
-    lock.unlink()
-    return [f"lock of port {lock.name}"]
 
 
 def _append(path: Path, entry: Mapping[str, object]) -> None:
@@ -338,13 +323,13 @@ TRIES_MAX = 300
 """How many ports are tried before an error."""
 
 
-def reserve_port(ledger: Ledger, *, among: range | None = None) -> int:
+def reserve_port(ledger: Ledger) -> int:
     """Reserve a port of loopback for the ledger's run; it is released with the run.
 
     It is outside the ephemeral range, from which the kernel could give a port to any client while the proxy that owns
     it has it closed (`docs/reference/references.md`, Measured). Two runs that share a cache never hold the same port.
     """
-    candidates = preferred_range() if among is None else among
+    candidates = preferred_range() if ledger.ports is None else ledger.ports
     start = Choices(fresh_seed(), "ports").index(len(candidates))
     for step in range(min(len(candidates), TRIES_MAX)):
         port = candidates[(start + step) % len(candidates)]

@@ -22,7 +22,7 @@ from harness.faults.real.server_control import ServerState
 from harness.scenario.outcome import WorldDescription
 from harness.system.child import Child
 from harness.system.choices import fresh_secret
-from harness.system.clock import Deadline, monotonic_us, wait_until
+from harness.system.clock import Deadline, wait_until
 from harness.system.errors import WorldError
 from harness.system.process_identity import identify
 from harness.world.ledger import LOOPBACK, Ledger, reserve_port
@@ -85,19 +85,18 @@ def find_local_parts(
 def open_local_world(
     parts: LocalParts,
     *,
-    why: str,
+    describe: Callable[[str, str], WorldDescription],
     ledger: Ledger,
     say: Callable[[str], None],
-    begun_us: int,
     needs: frozenset[str],
     settings: WorldSettings,
     keeps_in: Path | None = None,
 ) -> Iterator[World]:
-    """A local world for the block; `begun_us`: when opening began; `keeps_in`: where the data stay after it."""
+    """A local world for the block. `describe` gets its server's and proxy's titles; `keeps_in`: where the data stay."""
     app, root = (Credentials(user=user, password=fresh_secret()) for user in ("app", "root"))
     prepared = prepared_data_folder(parts.server, places=ledger.places, ledger=ledger, say=say)
     with ExitStack() as stack:
-        process, proxy = start_proxy(parts.proxy.program, ledger=ledger, ports=settings.ports, say=say)
+        process, proxy = start_proxy(parts.proxy.program, ledger=ledger, say=say)
         stack.callback(process.stop)
         site = _Site(
             program=parts.server, app=app, root=root, ledger=ledger, needs=needs, settings=settings, stack=stack,
@@ -124,9 +123,8 @@ def open_local_world(
                 root=root,
             )
             pair.attach()
-        title, named, ready_s = parts.server.title, proxy.title(), (monotonic_us() - begun_us) / 1_000_000
         yield World(
-            description=WorldDescription(kind="local", why=why, server=title, proxy=named, ready_s=ready_s),
+            description=describe(parts.server.title, proxy.title()),
             links=first.links,
             direct=at,
             app=app,
@@ -188,7 +186,7 @@ class _Site:
         server = start_server(
             self.program,
             data=place.data,
-            port=reserve_port(self.ledger, among=self.settings.ports),
+            port=reserve_port(self.ledger),
             app=self.app,
             root=self.root,
             ledger=self.ledger,
@@ -207,10 +205,7 @@ class _Site:
         self.process.wait_for(
             proxy.healthy, what=f"{self.process.name} to list its links", limit_s=PROXY_LIMIT_S
         )
-        links = {
-            link: Address(host=LOOPBACK, port=reserve_port(self.ledger, among=self.settings.ports))
-            for link in upstreams
-        }
+        links = {link: Address(host=LOOPBACK, port=reserve_port(self.ledger)) for link in upstreams}
         for link, upstream in upstreams.items():
             proxy.create(link, listen=_written(links[link]), upstream=_written(upstream or server.address))
         holds, lacks = proof_of({"directly": server.address, **links}, self.app)
@@ -246,12 +241,12 @@ def _look(proxy: Child, *machines: LocalMachine) -> None:
 
 
 def start_proxy(
-    program: Path | None, *, ledger: Ledger, ports: range | None, say: Callable[[str], None]
+    program: Path | None, *, ledger: Ledger, say: Callable[[str], None]
 ) -> tuple[Child, Toxiproxy]:
     """Start Toxiproxy from `program`, or our own proxy if that is None."""
     if program is None:
-        return start_own_proxy(ledger=ledger, ports=ports, say=say)
-    control = Address(host=LOOPBACK, port=reserve_port(ledger, among=ports))
+        return start_own_proxy(ledger=ledger, say=say)
+    control = Address(host=LOOPBACK, port=reserve_port(ledger))
     process = ledger.start(
         [str(program), f"-host={control.host}", f"-port={control.port}"],
         name="Toxiproxy",

@@ -15,6 +15,7 @@ import platform
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -186,8 +187,11 @@ class Ballast:
         """Fill the disk to the last byte; returns the bytes taken."""
         before = shutil.disk_usage(self.path.parent).free
         with self.path.open("ab", buffering=0) as file:
-            for size in (CHUNK_BYTES, 4096, 1):
-                _write_until_full(file.write, bytes(size))
+            for piece in map(bytes, (CHUNK_BYTES, 4096, 1)):
+                # Each write takes free space, so the loop ends, at the latest with an error.
+                with suppress(OSError):
+                    while file.write(piece):
+                        pass
         return before - shutil.disk_usage(self.path.parent).free
 
     def remove(self) -> None:
@@ -217,17 +221,6 @@ def mount_small_disk(folder: Path, *, size_bytes: int, ledger: Ledger) -> None:
         limit_s=MOUNT_LIMIT_S,
         fix="run as root outside a container, or leave out the faults that fill the disk",
     )
-
-
-def _write_until_full(write: Callable[[bytes], int | None], piece: bytes) -> None:
-    """Each write takes free space, so the loop ends."""
-    while True:
-        try:
-            written = write(piece)
-        except OSError:  # ENOSPC, or another error after which nothing can be written
-            return
-        if not written:
-            return
 
 
 BALLAST = "floodmark-ballast"

@@ -87,11 +87,9 @@ OWN_PROXY = "own proxy"
 """Its name in descriptions and logs."""
 
 
-def start_own_proxy(
-    *, ledger: Ledger, ports: range | None, say: Callable[[str], None]
-) -> tuple[Child, Toxiproxy]:
+def start_own_proxy(*, ledger: Ledger, say: Callable[[str], None]) -> tuple[Child, Toxiproxy]:
     """Start our own proxy; returns before it is ready."""
-    control = Address(host=LOOPBACK, port=reserve_port(ledger, among=ports))
+    control = Address(host=LOOPBACK, port=reserve_port(ledger))
     command = [*PYTHON, "harness.proxy", "--host", control.host, "--port", str(control.port)]
     process = ledger.start(command, name=OWN_PROXY, log=ledger.folder / "own-proxy.log")
     return process, Toxiproxy(control, say=say, own=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from copy import copy
 from dataclasses import dataclass, field
 from threading import Event, RLock
 from typing import Any, Protocol
@@ -69,47 +70,36 @@ class Server:
         address: Address,
         root: Credentials,
         user: str,
-        database: str = DATABASE,
-        owed: _Owed | None = None,
-        pair: ReplicatedServer | None = None,
     ) -> None:
         self.flavour = flavour
-        self.database = database
+        self.database = DATABASE
         self.user = user
         self._machine = machine
         self._address = address
         self._root = root
-        self._owed = owed or _Owed()
-        self._pair = pair
+        self._owed = _Owed()
+        self.replicated: ReplicatedServer | None = None
 
     def reaches_lookups(self, over: Event) -> bool:
-        return self._pair is None or self._pair.reaches_lookups(over)
+        return self.replicated is None or self.replicated.reaches_lookups(over)
 
     @property
     def pair(self) -> PairControl:
-        if self._pair is None:
+        if self.replicated is None:
             raise lacking("a replica")
-        return self._pair
+        return self.replicated
 
     def with_pair(self, pair: ReplicatedServer) -> Server:
         """The same server, which has a replica."""
-        return self._copy(self.database, pair)
+        made = copy(self)
+        made.replicated = pair
+        return made
 
     def of_run(self, database: str) -> Server:
         """The same server for a run with this database."""
-        return self._copy(database, self._pair)
-
-    def _copy(self, database: str, pair: ReplicatedServer | None) -> Server:
-        return Server(
-            self._machine,
-            flavour=self.flavour,
-            address=self._address,
-            root=self._root,
-            user=self.user,
-            database=database,
-            owed=self._owed,
-            pair=pair,
-        )
+        made = copy(self)
+        made.database = database
+        return made
 
     def kill(self) -> None:
         """SIGKILL."""
@@ -150,20 +140,18 @@ class Server:
         self, database: str = "", *, limit_s: float = 3.0, wait_s: float = ROOT_LIMIT_S
     ) -> Iterator[MySqlConnection]:
         """A root connection that bypasses the proxy."""
-        with closing(self._connect(database, limit_s=limit_s, wait_s=wait_s)) as connection:
-            yield connection
-
-    def _connect(self, database: str, *, limit_s: float, wait_s: float) -> MySqlConnection:
-        deadline = Deadline(wait_s)
-        while True:
+        deadline, opened = Deadline(wait_s), None
+        while opened is None:
             # After a failover the address is that of the server which serves since.
-            address = self._address if self._pair is None else self._pair.serving_address
+            address = self._address if self.replicated is None else self.replicated.serving_address
             try:
-                return open_connection(address, self._root, database=database or None, limit_s=limit_s)
+                opened = open_connection(address, self._root, database=database or None, limit_s=limit_s)
             except (pymysql.MySQLError, OSError) as error:
                 if deadline.passed or not _is_unreachable(error):
                     raise
-            pause(BETWEEN_TRIES_S)
+                pause(BETWEEN_TRIES_S)
+        with closing(opened) as connection:
+            yield connection
 
     def state(self) -> ServerState:
         """Its state, with the uptime if it answers."""
@@ -177,7 +165,7 @@ class Server:
         """The numeric rows of SHOW GLOBAL STATUS; empty if it does not answer."""
         return self._status("SHOW GLOBAL STATUS")
 
-    def put_back(self, act: Callable[[Any], None]) -> None:
+    def put_back(self, act: Callable[[MySqlConnection], None]) -> None:
         """Revert a change, now or as soon as the server answers."""
         with self._owed.lock:
             self._owed.acts.append((self.database, act))
@@ -245,7 +233,7 @@ TRY_LIMIT_S = 2.0
 
 def open_connection(
     address: Address, who: Credentials, *, database: str | None = DATABASE, limit_s: float = TRY_LIMIT_S
-) -> pymysql.connections.Connection[Any]:
+) -> MySqlConnection:
     """A connection whose waits are all bounded."""
     return pymysql.connect(
         host=address.host,

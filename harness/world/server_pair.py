@@ -86,7 +86,7 @@ class ServerPair:
         """The direct address of the replica."""
         return self.replica.direct
 
-    def standing(self) -> Mapping[str, Any]:
+    def standing(self) -> Mapping[str, object]:
         """See `PairControl`; also on which threads of the replica run, and why one does not."""
         end, status = self._end_of_log(), self._status()
         offsets = ("Read_Source_Log_Pos", "Read_Master_Log_Pos")
@@ -109,7 +109,7 @@ class ServerPair:
         except (pymysql.MySQLError, OSError):
             return None
 
-    def only_on(self, role: ServerRole, database: str, table: str) -> Sequence[Mapping[str, Any]]:
+    def only_on(self, role: ServerRole, database: str, table: str) -> Sequence[Mapping[str, object]]:
         other: ServerRole = "replica" if role == "primary" else "primary"
         left = Counter(map(_identity, self._rows(other, database, table)))
         only = []
@@ -142,18 +142,18 @@ class ServerPair:
             self._serving = "primary"
         self.catch_up()
 
-    def catch_up(self, *, limit_s: float = CATCH_UP_S) -> None:
+    def catch_up(self) -> None:
         """Waits until the replica has executed all that the primary's log holds now. Raises WorldError."""
-        end, status = self._end_of_log(), dict[str, Any]()
+        end, status = self._end_of_log(), dict[str, object]()
 
         def is_there() -> bool:
             status.update(self._status())
             return _field(status, "IO_Running") == "Yes" and _executed(status) >= end
 
-        if not wait_until(is_there, deadline=Deadline(limit_s), every_s=_EVERY_S):
+        if not wait_until(is_there, deadline=Deadline(CATCH_UP_S), every_s=_EVERY_S):
             why = next((text for name in _TROUBLES if (text := _field(status, name))), "nothing")
             message = (
-                f"the replica did not catch up with the primary within {limit_s:g} s; its trouble: {why}"
+                f"the replica did not catch up with the primary within {CATCH_UP_S:g} s; its trouble: {why}"
             )
             raise WorldError(message, fix="look at the log of both servers; run it again with --keep always")
 
@@ -261,12 +261,12 @@ class ServerPair:
             raise WorldError("the primary keeps no log of changes, which its replica needs")
         return str(row[0]), int(row[1])
 
-    def _status(self) -> Mapping[str, Any]:
+    def _status(self) -> Mapping[str, object]:
         with self._root_of("replica") as connection, connection.cursor(DictCursor) as cursor:
             _say(cursor, "SHOW REPLICA STATUS", "SHOW SLAVE STATUS")
             return cursor.fetchone() or {}
 
-    def _rows(self, role: ServerRole, database: str, table: str) -> list[Mapping[str, Any]]:
+    def _rows(self, role: ServerRole, database: str, table: str) -> list[Mapping[str, object]]:
         with self._root_of(role, database) as connection, connection.cursor(DictCursor) as cursor:
             try:
                 cursor.execute(f"SELECT * FROM `{table}`")  # noqa: S608 - a table of ours, or of the job file
@@ -320,10 +320,10 @@ def _executed(status: Mapping[str, object]) -> tuple[str, int]:
     )
 
 
-def _place(status: Mapping[str, Any], files: Sequence[str], offsets: Sequence[str]) -> tuple[str, int]:
+def _place(status: Mapping[str, object], files: Sequence[str], offsets: Sequence[str]) -> tuple[str, int]:
     file = next((status[name] for name in files if name in status), "")
     offset = next((status[name] for name in offsets if name in status), 0)
-    return str(file), int(offset)
+    return str(file), int(str(offset))
 
 
 def _identity(row: Mapping[str, object]) -> str:

@@ -141,10 +141,10 @@ def open_cluster(size: ClusterSize) -> Iterator[StandaloneCluster]:
             fix="pip install 'floodmark[spark]', and Java 17 beside it (Debian: `default-jre-headless`)",
         )
     home = Path(spark.origin).parent
-    with open_ledger(settings.places, lambda run_id: []) as ledger, ExitStack() as stack:
+    with open_ledger(settings, lambda run_id: []) as ledger, ExitStack() as stack:
         # It acts if we are killed; if somebody ends it, the ledger knows the processes as well.
         guard = stack.enter_context(Child(["/bin/sh", "-c", _GUARD], talks=True))
-        port = reserve_port(ledger, among=settings.ports)
+        port = reserve_port(ledger)
 
         def start(*command: str, host: str) -> Child:
             name = command[0].rpartition(".")[2].lower()

@@ -144,7 +144,7 @@ class EmitterWaitOperator:
         emit: Callable[[OperatorInput], None],
         fail: Callable[[BaseException], None],
         probe: Probe | None,
-        copy_value: Callable[[object], object] | None,
+        copy_value: Callable[..., object] | None,
     ) -> None:
         self.closed = False
         self.executor = executor

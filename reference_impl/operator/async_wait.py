@@ -115,7 +115,7 @@ class AsyncWaitOperator:
         probe: Probe | None,
         retry: RetryStrategy,
         quirks: Quirks,
-        copy_value: Callable[[object], object] | None,
+        copy_value: Callable[..., object] | None,
         downstream: Callable[[], Availability] | None,
     ) -> None:
         self.thread = get_ident()

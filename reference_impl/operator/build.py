@@ -37,7 +37,7 @@ class PlainParts(TypedDict):
     fail: Callable[[BaseException], None]
     probe: NotRequired[Probe | None]
     quirks: NotRequired[Quirks]
-    copy_value: NotRequired[Callable[[object], object] | None]
+    copy_value: NotRequired[Callable[..., object] | None]
     """Copies a record's value; needed if the sender reuses its objects (A27, A29)."""
     downstream: NotRequired[Callable[[], Availability] | None]
     """Whether the next operator can take output; without it, output is never held back (A33)."""

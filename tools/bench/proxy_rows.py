@@ -86,15 +86,15 @@ def _proxies(
 ) -> Iterator[tuple[socket.socket, Mapping[str, Address]]]:
     """Start both proxies with a link to an upstream of ours; yields the upstream and the addresses."""
     programs = {_OURS: None, _THEIRS: find_proxy_program(settings)}
-    with open_ledger(settings.places, sweep_run) as ledger, ExitStack() as stack:
+    with open_ledger(settings, sweep_run) as ledger, ExitStack() as stack:
         upstream = stack.enter_context(socket.create_server((LOOPBACK, 0), backlog=512))
         host, port = upstream.getsockname()
         addresses = {_NONE: Address(host=host, port=port)}
         for name, program in programs.items():
-            process, proxy = start_proxy(program, ledger=ledger, ports=settings.ports, say=say)
+            process, proxy = start_proxy(program, ledger=ledger, say=say)
             stack.callback(process.stop)
             process.wait_for(proxy.healthy, what=f"{name} to answer", limit_s=PROXY_LIMIT_S)
-            addresses[name] = Address(host=LOOPBACK, port=reserve_port(ledger, among=settings.ports))
+            addresses[name] = Address(host=LOOPBACK, port=reserve_port(ledger))
             listen = f"{LOOPBACK}:{addresses[name].port}"
             proxy.create(_LINK, listen=listen, upstream=f"{host}:{port}")
         yield upstream, addresses

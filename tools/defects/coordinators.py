@@ -15,6 +15,7 @@ from harness.database.coordinated_sink import PARTS_KEPT, CoordinatedSink
 from harness.database.epoch import CheckpointPart, Restored
 from harness.history.event import Abort
 from harness.history.notes import Deciding
+from harness.sut.coordination import AttemptLog
 from harness.sut.defects.defect import SIM_AND_LIVE, both, can_be_superseded, sink_is
 from harness.sut.sink_choice import PreparedCoordination
 from harness.sut.variant import Kind, Variant, made_once
@@ -121,8 +122,10 @@ def acknowledging_first(coordination: Kind) -> Kind:
         return coordination
 
     class HastyCoordination(coordination):  # type: ignore[misc]
-        def __init__(self, *, store: Any, sink: Any, **parts: Any) -> None:
-            super().__init__(store=_AcknowledgesFirst(store, sink), sink=_AcknowledgedAlready(sink), **parts)
+        def __init__(self, log: AttemptLog, *, store: Any, sink: Any, **parts: Any) -> None:
+            super().__init__(
+                log, store=_AcknowledgesFirst(store, sink), sink=_AcknowledgedAlready(sink), **parts
+            )
 
     return HastyCoordination
 

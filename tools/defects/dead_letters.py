@@ -13,6 +13,7 @@ from typing import Any, Unpack
 from msgspec.structs import replace
 
 from harness.database.epoch import DeadRow, Takeover
+from harness.sut.coordination import AttemptLog
 from harness.sut.defects.defect import both, calls_fail, calls_once, retries
 from harness.sut.defects.twelve import OperatorOfSettlements, building
 from harness.sut.function_under_test import DeadLetter, DeadLetterFunction, is_dead_letter
@@ -128,8 +129,8 @@ def losing_letters(coordination: Kind) -> Kind:
     """`coordination`, which passes on no letter of a record that it has read from a snapshot."""
 
     class LosingCoordination(coordination):  # type: ignore[misc]
-        def __init__(self, **parts: Any) -> None:
-            super().__init__(**parts)
+        def __init__(self, log: AttemptLog, **parts: Any) -> None:
+            super().__init__(log, **parts)
             self._taken: dict[int, None] = {}
 
         def takes(self, element: Any) -> None:

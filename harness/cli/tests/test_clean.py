@@ -27,7 +27,7 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
 
 def dead_run(places: Places) -> Ledger:
     """A run whose owner is gone."""
-    ledger = Ledger.new(places).begin()
+    ledger = Ledger(places).begin()
     first, *others = ledger.path.read_text().splitlines()
     entry = json.loads(first)
     entry["owner"]["process"]["started"] -= 1
@@ -45,7 +45,7 @@ def test_a_dead_runs_folder_is_removed_and_told(places: Places) -> None:
 
 
 def test_a_living_run_stays_and_the_command_says_that_there_was_nothing(places: Places) -> None:
-    living = Ledger.new(places).begin()
+    living = Ledger(places).begin()
 
     result = CliRunner().invoke(clean, standalone_mode=False)
 
@@ -80,7 +80,7 @@ def test_nothing_that_setup_got_is_left_once_the_cache_was_removed(places: Place
 
 
 def test_the_cache_goes_only_when_asked_and_living_runs_stay_even_then(places: Places) -> None:
-    living = Ledger.new(places).begin()
+    living = Ledger(places).begin()
     (places.servers / "mariadb-1").mkdir()
 
     CliRunner().invoke(clean, standalone_mode=False)

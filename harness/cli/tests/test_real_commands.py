@@ -20,7 +20,7 @@ from harness.system.clock import Deadline, wait_until
 from harness.system.errors import Exit, WorldError
 from harness.tests.harness_defects import invents_counts
 from harness.world.settings import Places, WorldSettings
-from harness.world.setup.opening import choose_world
+from harness.world.setup.opening import WorldAsked, choose_world
 
 pytestmark = pytest.mark.real
 
@@ -37,7 +37,7 @@ def places(tmp_path: Path) -> Places:
     """A cache of this test's own, with the programs of the real one."""
     real = WorldSettings.from_environment()
     try:
-        choose_world("local", settings=real, offline=True, say=print)
+        choose_world("local", WorldAsked(settings=real, offline=True, say=print))
     except WorldError as lacking:
         pytest.skip(str(lacking))
     own = Places(root=tmp_path / "cache")

@@ -19,6 +19,7 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from harness.faults.model.fields import Direction, Every, Nth, OnLink, Repeat, Statement, Times, Which
@@ -33,7 +34,7 @@ from harness.faults.parts.triggers import (
     name_of,
 )
 from harness.faults.parts.values import Name, duration_text
-from harness.faults.real.fault_site import Messages, packets_on, toxics_on
+from harness.faults.real.fault_site import Messages, Toxic, toxics_on
 from harness.faults.simulated.acts import Act, OnLinks, SimulatedRun
 from harness.system.json_types import Json
 from harness.system.levels import OPERATOR_LEVELS, Level
@@ -117,13 +118,13 @@ class Fault(Part):
         return tuple(name for name, field in cls._own() if not field.is_required())
 
     @classmethod
-    def choices(cls, field: str) -> tuple[Any, ...]:
+    def choices(cls, field: str) -> tuple[str | int, ...]:
         """The values allowed for `field`, if it is `how` or `code`; empty for any other field."""
         own = cls.model_fields.get(field) if field in {"how", "code"} else None
         return () if own is None else get_args(own.annotation)
 
     @classmethod
-    def _own(cls) -> list[tuple[str, Any]]:
+    def _own(cls) -> list[tuple[str, FieldInfo]]:
         own = [
             (field.alias or name, field) for name, field in cls.model_fields.items() if name not in _OF_ALL
         ]
@@ -205,7 +206,7 @@ class Fault(Part):
 
     @model_validator(mode="before")
     @classmethod
-    def _without_nulls(cls, data: object) -> Any:
+    def _without_nulls(cls, data: object) -> object:
         """Drops null fields. `when: {call: 120}` means phase `call`, hit 120, for a kind with no trigger `call`."""
         if not isinstance(data, Mapping):
             return data
@@ -223,7 +224,7 @@ class Fault(Part):
 
     @field_validator("when")
     @classmethod
-    def _can_wait_for_it(cls, when: Any) -> Any:
+    def _can_wait_for_it(cls, when: Trigger) -> Trigger:
         """A trigger that the kind does not support is a mistake; one that names a subtask is judged in `breaches`."""
         if name_of(when) in cls.triggers or getattr(when, "subtask", None) is not None:
             return when
@@ -322,13 +323,12 @@ class LinkFault(OutsideFault, Repeats):
 
     link: OnLink
 
-    def toxics(
-        self, site: Site, kind: str, *streams: str, **attributes: int | str
-    ) -> AbstractContextManager[None]:
-        """A toxic of that kind in each direction while the block lasts; live connections are affected at once."""
-        return toxics_on(
-            site.control, self.link, name=self.id, type=kind, streams=streams, attributes=attributes
-        )
+    def toxic(self) -> Toxic:
+        """What the proxy does while the fault lasts."""
+        raise NotImplementedError
+
+    def inject(self, site: Site) -> AbstractContextManager[None]:
+        return toxics_on(site.control, self.link, self.toxic(), name=self.id)
 
     def on_links(self) -> LinkAct:
         """The act for a simulated link."""
@@ -368,14 +368,6 @@ class PacketFault(LinkFault):
     def messages(self) -> Messages:
         """The messages that it acts on."""
         return Messages(command=self.picks_command, nth=self.nth, times=self.times)
-
-    def packets(
-        self, site: Site, stream: str, do: str, **attributes: int | str
-    ) -> AbstractContextManager[None]:
-        """The toxic of our own proxy that does `do` to its messages, while the block lasts."""
-        return packets_on(
-            site.control, self.link, self.messages, name=self.id, stream=stream, do=do, **attributes
-        )
 
 
 class MessageFault(PacketFault):

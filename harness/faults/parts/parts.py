@@ -332,7 +332,7 @@ class Workload(Part):
 
     @model_validator(mode="before")
     @classmethod
-    def _by_time_or_by_place(cls, data: object) -> Any:
+    def _by_time_or_by_place(cls, data: object) -> object:
         """`checkpoint_interval` switches the default of `checkpoint_every` off."""
         if isinstance(data, dict) and data.get("checkpoint_interval") is not None:
             return {"checkpoint_every": None, **data}

@@ -102,6 +102,10 @@ class Seen:
         """The first fact of that kind that the fault recorded."""
         return next((fact for fact in self.facts if fact["what"] == what), None)
 
+    def told(self, name: str) -> Any:
+        """The last fact of this name that the fault recorded; None: there is none."""
+        return next((facts[name] for facts in reversed(self.facts) if name in facts), None)
+
     def over(self, link: str) -> Seen:
         """The same, restricted to one link."""
         return replace(
@@ -151,6 +155,32 @@ class Seen:
         met = [error[2] for error in self.errors if self._is_inside(error[0], grace_us)]
         return [code for code in met if not codes or code in codes]
 
+    def loss_evidence(self, *, grace_us: int = 0) -> Evidence:
+        """How many connections were lost or refused during the fault, by error code."""
+        lost = self.losses_during(grace_us=grace_us)
+        return {"connections_lost": len(lost), "codes": _counted(lost)} if lost else {}
+
+    def client_errors(self, *codes: int | str, grace_us: int = 0) -> dict[str, int]:
+        """How many of these errors clients got since the fault began to act (its fact `began_us`), sorted by code."""
+        began_us = self.told("began_us")
+        whole = self if began_us is None else replace(self, armed_us=min(self.armed_us, began_us))
+        return _counted(whole.errors_during(*codes, grace_us=grace_us))
+
+    def delayed_chunks(self, stream: str) -> Evidence | None:
+        """The delays in the proxy's log in that direction; empty without a log, None if they are fewer than five."""
+        if self.log is None:
+            return {}
+        late = [event for event in self.did("delayed", stream=stream) if event.ms > 0]
+        chunks = sum(int(event.more.get("chunks", 1)) for event in late)
+        if chunks < _CHUNKS_MIN:
+            return None
+        return {
+            "bytes_delayed": sum(event.bytes for event in late),
+            "connections_delayed": len({event.connection: None for event in late}),
+            "chunks_delayed": chunks,
+            "longest_delay_ms": max(event.ms for event in late),
+        }
+
     def starts_failed(self) -> int:
         """How many starts of a job ended by themselves with an error during the fault."""
         return sum(self._is_inside(at_us, 0) for at_us in self.failed_starts_us)
@@ -170,6 +200,13 @@ class Seen:
         return self.armed_us if self.arming_us is None else self.arming_us
 
 
+_CHUNKS_MIN = 5
+
+
+def _counted(codes: Iterable[int | str]) -> dict[str, int]:
+    return dict(sorted(Counter(map(str, codes)).items()))
+
+
 def median_ms(calls: Sequence[TimedCall]) -> float | None:
     """The median duration of the calls that ended; None if none did."""
     lengths = [call.took_ms for call in calls if call.took_ms is not None]
@@ -179,13 +216,6 @@ def median_ms(calls: Sequence[TimedCall]) -> float | None:
 def fastest_ms(calls: Sequence[TimedCall]) -> float | None:
     """The shortest duration of the calls that ended; None if none did."""
     return min((call.took_ms for call in calls if call.took_ms is not None), default=None)
-
-
-def loss_evidence(seen: Seen, *, grace_us: int = 0) -> Evidence:
-    """How many connections were lost or refused during the fault, by error code."""
-    lost = seen.losses_during(grace_us=grace_us)
-    codes = Counter(str(code) for code in lost)
-    return {"connections_lost": len(lost), "codes": dict(sorted(codes.items()))} if lost else {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,35 +298,3 @@ GONE: tuple[int | str, ...] = (
     "IncompleteReadError",
 )  # fmt: skip
 """The error codes by which clients report a connection that was lost or refused."""
-
-
-def fact(seen: Seen, name: str) -> Any:
-    """The last fact of this name that the fault recorded; None: there is none."""
-    return next((facts[name] for facts in reversed(seen.facts) if name in facts), None)
-
-
-def client_errors(seen: Seen, codes: Iterable[int | str], *, grace_us: int = 0) -> dict[str, int]:
-    """How many of these errors clients got since the fault began to act (its fact `began_us`), sorted by code."""
-    began_us = fact(seen, "began_us")
-    whole = seen if began_us is None else replace(seen, armed_us=min(seen.armed_us, began_us))
-    met = whole.errors_during(*codes, grace_us=grace_us)
-    return dict(sorted(Counter(str(code) for code in met).items()))
-
-
-_CHUNKS_MIN = 5
-
-
-def delayed_chunks(seen: Seen, *, stream: str) -> Evidence | None:
-    """The delays in the proxy's log in that direction; empty without a log, None if they are fewer than five."""
-    if seen.log is None:
-        return {}
-    late = [event for event in seen.did("delayed", stream=stream) if event.ms > 0]
-    chunks = sum(int(event.more.get("chunks", 1)) for event in late)
-    if chunks < _CHUNKS_MIN:
-        return None
-    return {
-        "bytes_delayed": sum(event.bytes for event in late),
-        "connections_delayed": len({event.connection: None for event in late}),
-        "chunks_delayed": chunks,
-        "longest_delay_ms": max(event.ms for event in late),
-    }

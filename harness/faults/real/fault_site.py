@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from harness.database.endpoint import MySqlConnection
 from harness.faults.real.evidence import LogPage
@@ -150,28 +150,28 @@ class Site:
     """The message of the job's sink link at which the fault begins; None: it begins at another trigger."""
 
 
+class Toxic(NamedTuple):
+    """What the proxy does to a link, in each of `streams`."""
+
+    type: str
+    streams: Sequence[str]
+    attributes: Mapping[str, int | str]
+
+
 @contextmanager
-def toxics_on(
-    control: Control,
-    link: str,
-    *,
-    name: str,
-    type: str,  # noqa: A002 - Toxiproxy's own word
-    streams: Sequence[str],
-    attributes: Mapping[str, int | str],
-) -> Iterator[None]:
-    """Adds one toxic for each of `streams` while the block lasts; live connections are affected at once."""
+def toxics_on(control: Control, link: str, toxic: Toxic, *, name: str) -> Iterator[None]:
+    """Adds one toxic for each of the streams while the block lasts; live connections are affected at once."""
     toxics = [
-        ToxicRequest(name=f"{name}.{stream}", type=type, stream=stream, attributes=attributes)
-        for stream in streams
+        ToxicRequest(name=f"{name}.{stream}", type=toxic.type, stream=stream, attributes=toxic.attributes)
+        for stream in toxic.streams
     ]
     try:
-        for toxic in toxics:
-            control.add_toxic(link, toxic)
+        for one in toxics:
+            control.add_toxic(link, one)
         yield
     finally:
-        for toxic in reversed(toxics):
-            control.remove_toxic(link, toxic.name)
+        for one in reversed(toxics):
+            control.remove_toxic(link, one.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,27 +184,15 @@ class Messages:
     times: int = 1
     """0: every matching message from the `nth` on."""
 
-
-def packets_on(
-    control: Control,
-    link: str,
-    messages: Messages,
-    *,
-    name: str,
-    stream: str,
-    do: str,
-    **attributes: int | str,
-) -> AbstractContextManager[None]:
-    """Adds the toxic of our own proxy that does `do` to the selected messages, while the block lasts."""
-    whole = {
-        "on": messages.command,
-        "statement": messages.statement,
-        "nth": messages.nth,
-        "times": messages.times,
-        "do": do,
-        **attributes,
-    }
-    return toxics_on(control, link, name=name, type="packet", streams=(stream,), attributes=whole)
+    def toxic(self, stream: str, do: str, **attributes: int | str) -> Toxic:
+        """The toxic of our own proxy that does `do` to the selected messages."""
+        picked: dict[str, int | str] = {
+            "on": self.command,
+            "statement": self.statement,
+            "nth": self.nth,
+            "times": self.times,
+        }
+        return Toxic("packet", (stream,), {**picked, "do": do, **attributes})
 
 
 def note_rises(site: Site, name: str) -> Callable[[int], None]:
@@ -225,8 +213,8 @@ def repeated_kills(
     site: Site,
     fault: str,
     *,
-    find: Callable[[Any], list[Session]],
-    kill: Callable[[Any, Sequence[Session]], int],
+    find: Callable[[MySqlConnection], list[Session]],
+    kill: Callable[[MySqlConnection, Sequence[Session]], int],
     gap_ms: int,
     count: int | None,
 ) -> Iterator[None]:

@@ -59,7 +59,7 @@ class PairControl(Protocol):
     def resume(self) -> bool:
         """Undoes both; returns whether the replica then caught up, and does nothing once it was promoted."""
 
-    def standing(self) -> Mapping[str, Any]:
+    def standing(self) -> Mapping[str, object]:
         """Where both servers are: `primary` (its log's end), `executed` (how far the replica is in it), and so on."""
 
     def behind(self) -> int:
@@ -77,7 +77,7 @@ class PairControl(Protocol):
     def answering(self) -> int | None:
         """The id of the server that answers behind the links now; None: no server answers."""
 
-    def only_on(self, role: ServerRole, database: str, table: str) -> Sequence[Mapping[str, Any]]:
+    def only_on(self, role: ServerRole, database: str, table: str) -> Sequence[Mapping[str, object]]:
         """The rows of `table` that this server has and the other one has not, by column; empty: there is no table."""
 
     def lose(self, lost: LostRows) -> None:

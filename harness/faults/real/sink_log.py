@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from harness.faults.real.evidence import ProxyEvidence
-from harness.faults.real.fault_site import Control, Messages, packets_on
+from harness.faults.real.fault_site import Control, Messages, toxics_on
 from harness.system.clock import monotonic_us
 
 _WRITES: Final = frozenset({"insert", "update", "delete", "replace", "load", "call", "truncate", "merge"})
@@ -24,7 +24,7 @@ def sink_noted(control: Control, fault: str) -> Iterator[SinkLog]:
     with ExitStack() as stack:
         for stream in ("upstream", "downstream"):
             stack.enter_context(
-                packets_on(control, "sink", every, name=f"{fault}.notes", stream=stream, do="note")
+                toxics_on(control, "sink", every.toxic(stream, "note"), name=f"{fault}.notes")
             )
         yield SinkLog(control=control, toxics=f"{fault}.notes.")
 

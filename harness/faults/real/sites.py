@@ -201,9 +201,6 @@ class JobProcesses(Protocol):
         It becomes the newest; the older one is not restarted.
         """
 
-    def wait_for_start(self, *, after: int, limit_s: float) -> LiveStart | None:
-        """Waits until a start with a number above `after` lives; None: none did within `limit_s`."""
-
     def wait_for_exit(self, start: LiveStart, *, limit_s: float) -> bool:
         """Waits until the main process of `start` was reaped; False: it was not within `limit_s`."""
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from harness.database.simulated.replies import LOST_CONNECTION, REFUSED
-from harness.faults.simulated.acts import losses, meet_all, meet_unarrived
+from harness.faults.simulated.acts import losses, meet_all, meet_requests, meet_unarrived
 from harness.system.json_types import Json
 
 if TYPE_CHECKING:
@@ -54,6 +54,30 @@ class Picks:
             return False
         self._picked += 1
         return True
+
+
+class OnReplies:
+    """A link act that also meets what is already on its way, and has nothing to undo."""
+
+    def begins(self, link: SimulatedLink) -> None:
+        meet_all(self, link)
+
+    def on_message(self, link: SimulatedLink, flight: Flight) -> None:
+        """Acts on a message that is sent meanwhile."""
+        raise NotImplementedError
+
+    def ends(self, link: SimulatedLink) -> None:
+        """There is nothing to undo."""
+
+    def evidence(self) -> Json:
+        raise NotImplementedError
+
+
+class OnRequests(OnReplies):
+    """The same, of requests: it meets those that have not reached the server."""
+
+    def begins(self, link: SimulatedLink) -> None:
+        meet_requests(self, link)
 
 
 HoldMs = Callable[["SimulatedLink", "Flight"], int]
@@ -159,7 +183,7 @@ class Swallowing:
         }
 
 
-class ShutPort:
+class ShutPort(OnReplies):
     """Closes every connection and refuses new ones. Mutable: counts."""
 
     def __init__(self) -> None:
@@ -173,9 +197,6 @@ class ShutPort:
         """Refuses the connect."""
         self._codes[str(REFUSED)] += 1
         link.doom_at(flight, link.hub.now_ms + 1, REFUSED)
-
-    def ends(self, link: SimulatedLink) -> None:
-        """There is nothing to undo."""
 
     def evidence(self) -> Json:
         return losses(self._codes)

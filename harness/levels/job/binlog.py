@@ -154,7 +154,7 @@ class ChangeLog:
     def _reader(self) -> Iterator[BinLogStreamReader]:
         connects = 0
 
-        def connected(**settings: Any) -> Any:
+        def connected(**settings: Any) -> MySqlConnection:
             nonlocal connects
             connects += 1
             if connects > 2:  # noqa: PLR2004 - the stream, and the one for questions

@@ -10,14 +10,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from harness.levels.job.job_file import JobFile
 from harness.levels.job.records import JobInput, SourceRecord
 from harness.levels.job.sink_rows import SinkReplay, id_text
 from harness.levels.job.spark_engine import SparkEnd, spark_is_behind
 
-ExpectedRows = Mapping[str, Sequence[Sequence[Any]]]
+ExpectedRows = Mapping[str, Sequence[Sequence[object]]]
 """The values of the rows that a record must yield, by the text of its id; one that is not in it may yield anything."""
 How = Literal["exit", "file", "all-rows", "settled"]
 

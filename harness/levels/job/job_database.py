@@ -175,7 +175,7 @@ class JobDatabase:
             cursor.execute(query, values or None)
             return list(cursor.fetchall())
 
-    def _asked(self, question: Callable[[Any], _T]) -> _T | None:
+    def _asked(self, question: Callable[[MySqlConnection], _T]) -> _T | None:
         """The answer over the kept connection; None: the server does not answer at once."""
         for _ in range(2):  # the kept connection may be one of a server that has been killed since
             is_new = self._kept is None

@@ -41,7 +41,7 @@ from harness.levels.job.records import JobInput
 from harness.levels.job.sessions import SessionsFollowed
 from harness.levels.job.sink_rows import id_text
 from harness.levels.job.sources import JobSource
-from harness.levels.job.spark_engine import is_spark, spark_has_all
+from harness.levels.job.spark_engine import find_checkpoints, is_spark, spark_is_behind
 from harness.levels.job.table_watch import TableWatch, note_tables
 from harness.levels.job.traffic import Message, requests_over
 from harness.scenario.outcome import FaultRecord
@@ -493,7 +493,8 @@ class JobRun:
         first_us = rows_us[0] if rows_us else None
         state, spark_end = self.ground.state, self.ground.source.spark_end()
         # Spark itself says when it has read everything; of another job only its silence tells.
-        start_up_us = 0 if spark_has_all(state, spark_end) else (first_us or 0) - self.began_us
+        has_all = bool(find_checkpoints(state)) and not spark_is_behind(state, spark_end)
+        start_up_us = 0 if has_all else (first_us or 0) - self.began_us
         calm_us = max(2_000_000, 3 * self.seen.longest_gap_us, start_up_us)
         done = self.ground.done
         return EndSignals(
@@ -603,7 +604,7 @@ class CalmRun:
         return self.keeps_files or self.keeps_tables
 
     @property
-    def facts(self) -> Mapping[str, Any]:
+    def facts(self) -> Mapping[str, float]:
         """For the report."""
         sink = requests_over(self.messages, "sink")
         commits = sum(one.commits for one in sink)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from threading import Lock
-from typing import Any, ClassVar, Final, Literal, cast
+from typing import ClassVar, Final, Literal, cast
 
 from harness.database.endpoint import KeptConnection
 from harness.database.own_tables import OwnTableRows
@@ -31,7 +31,7 @@ from harness.levels.job.job_setup import prepared_ground, read_files
 from harness.levels.job.order import JobOrder
 from harness.levels.job.outside_record import record_of
 from harness.levels.job.records import JobInput, SourceRecord, read_input
-from harness.levels.job.sink_rows import expected_of, id_text, told_value
+from harness.levels.job.sink_rows import by_id, id_text, told_value
 from harness.levels.job.sources import source_of
 from harness.levels.job.spark_engine import find_checkpoints
 from harness.levels.job.traffic import Message, requests_over
@@ -221,11 +221,11 @@ def stated(order: JobOrder, given: JobInput, ground: JobSetup) -> ExpectedRows:
 
 def _values(
     name: str,
-    function: Any,
+    function: Callable[[dict[str, object], list[object]], object],
     record: SourceRecord,
-    rows: Mapping[Any, Sequence[Mapping[str, Any]]],
+    rows: Mapping[str, Sequence[object]],
     columns: Sequence[str],
-) -> list[list[Any]]:
+) -> list[list[object]]:
     try:
         with redirect_stdout(sys.stderr):  # standard output is for the results of a command
             told = function(dict(record.body), list(rows.get(str(record.key), ())))
@@ -239,7 +239,7 @@ def _values(
     return [_row(name, record, one, columns) for one in told]
 
 
-def _row(name: str, record: SourceRecord, told: object, columns: Sequence[str]) -> list[Any]:
+def _row(name: str, record: SourceRecord, told: object, columns: Sequence[str]) -> list[object]:
     match told:
         case dict() if all(column in told for column in columns):
             return [told[column] for column in columns]
@@ -285,7 +285,8 @@ def calm_of(run: JobRun) -> CalmRun:
         took_us=max(0, run.ended_us - run.began_us),
     )
     table = run.readings[-1].tables.get(order.job.sink.table, ())
-    found = dict(expected_of(run.seen.columns.row(row) for row in table))
+    of_ids = by_id(run.seen.columns.row(row) for row in table)
+    found = {text: [list(row.v) for row in same] for text, same in of_ids.items()}
     wanted = expected if expected is not None else {text: found.get(text, []) for text in run.offered_ids}
     not_state = {order.job.sink.table, order.job.sink.dead_letters, AUDIT, _INBOX}
     changes = [change for one in run.seen.transactions for change in one.changes]

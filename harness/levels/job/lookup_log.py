@@ -7,7 +7,7 @@ restart of the server; the log is switched off again, also after an error.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
@@ -17,7 +17,6 @@ from harness.database.endpoint import Endpoint, connect
 from harness.levels.job.traffic import Message, requests_over
 from harness.scenario.outcome import Pitfall
 from harness.system.clock import monotonic_us
-from harness.system.json_types import JsonView
 
 _BEGIN: Final = (
     "SET GLOBAL log_output = 'TABLE'",
@@ -104,7 +103,7 @@ class LookupLog:
         known = {str(key): key for key in self.keys}
         return [seen for row in rows for seen in self._lookups(row, known)]
 
-    def _lookups(self, row: Sequence[Any], known: JsonView) -> Iterator[SeenLookup]:
+    def _lookups(self, row: Sequence[Any], known: Mapping[str, object]) -> Iterator[SeenLookup]:
         at, session, said = row
         text = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
         if not is_lookup(text, self.tables):

@@ -27,7 +27,7 @@ from harness.judge.checkers.outside.judge import judge_outside
 from harness.levels.job.job_database import audited_session
 from harness.levels.job.job_run import CalmRun, JobRun
 from harness.levels.job.lookup_log import connects_for_each_call
-from harness.levels.job.recording import events_of
+from harness.levels.job.recording import events_of, logged_rows
 from harness.levels.job.sink_rows import id_text
 from harness.scenario.plan import JudgedValues
 
@@ -42,13 +42,9 @@ def record_of(run: JobRun, *, expect_from: Literal["given", "calm", "none"]) -> 
     """The record of a run that has ended, as has its calm twin."""
     order, calm = run.order, run.calm
     assert calm is not None, "a calm run that has ended is its own twin"
-    events = events_of(
-        run.recording,
-        run.seen.transactions,
-        run.seen.columns,
-        run.sessions.sessions,
-        session_of=audited_session,
-    )
+    seen = run.seen
+    rows = logged_rows(seen.transactions, seen.columns, run.sessions.sessions, session_of=audited_session)
+    events = events_of(run.recording, list(rows))
     name = order.job.claims.expected
     return OutsideRecord(
         header=_header(run, calm, expect_from),

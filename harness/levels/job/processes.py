@@ -241,14 +241,6 @@ class JobStarts:
             self.frozen = []
             self.wakes()
 
-    def wait_for_start(self, *, after: int, limit_s: float) -> LiveStart | None:
-        wait_until(lambda: self._newest_after(after) is not None, deadline=Deadline(limit_s))
-        return self._newest_after(after)
-
-    def _newest_after(self, number: int) -> LiveStart | None:
-        start = self.newest()
-        return start if start is not None and start.number > number else None
-
     def wait_for_exit(self, start: LiveStart, *, limit_s: float) -> bool:
         one = self._started[start.number - 1]
         return wait_until(lambda: one.exited, deadline=Deadline(limit_s))

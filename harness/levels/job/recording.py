@@ -122,7 +122,7 @@ class JobRecording:
             noted = _Noted(t_us=max(t_us, self.began_us), at=at, kind=kind, fields=dict(fields))
             self._noted.insert(place, noted)
 
-    def expect(self, rows: Mapping[str, Sequence[Sequence[Any]]]) -> None:
+    def expect(self, rows: Mapping[str, Sequence[Sequence[object]]]) -> None:
         """Tells each offered record what it must yield, by the text of its id."""
         with self._lock:
             for one in self._noted:
@@ -153,17 +153,12 @@ class JobRecording:
         return noted
 
 
-def events_of(
-    recording: JobRecording,
-    transactions: Sequence[LoggedTransaction],
-    columns: SinkColumns | None,
-    owners: OwnersOfSessions,
-    *,
-    session_of: Callable[[LoggedTransaction], int | None],
-    until: LogPosition | None = None,
-) -> list[OutsideEvent]:
-    """The events of the history, those of the log at their places among the others; numbers and times are set."""
-    rows = list(_rows(transactions, columns, owners, session_of, until)) if columns is not None else []
+LoggedRow = tuple[LoggedTransaction, Mapping[str, object]]
+"""The fields of a `row` event, with its transaction."""
+
+
+def events_of(recording: JobRecording, rows: Sequence[LoggedRow]) -> list[OutsideEvent]:
+    """The events of the history, `rows` at their places in the log among the others; numbers and times are set."""
     events: list[OutsideEvent] = []
     taken, time_us = 0, recording.began_us
 
@@ -182,18 +177,18 @@ def events_of(
     return events
 
 
-def _rows(
+def logged_rows(
     transactions: Sequence[LoggedTransaction],
-    columns: SinkColumns,
+    columns: SinkColumns | None,
     owners: OwnersOfSessions,
+    *,
     session_of: Callable[[LoggedTransaction], int | None],
-    until: LogPosition | None,
-) -> Iterator[tuple[LoggedTransaction, dict[str, Any]]]:
-    """The fields of each `row` event, with its transaction."""
+) -> Iterator[LoggedRow]:
+    """The rows of the log; none if the table's columns are not known."""
+    if columns is None:
+        return
     replay, number = SinkReplay(columns=columns), 0
     for transaction in transactions:
-        if until is not None and transaction.end > until:
-            return
         changes = replay.take(transaction)
         if not changes:
             continue

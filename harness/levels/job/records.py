@@ -16,6 +16,7 @@ from harness.levels.job.job_scenario import JobScenario
 from harness.levels.job.sink_rows import id_text
 from harness.system.choices import Choices
 from harness.system.errors import UsageError
+from harness.system.json_types import JsonView
 
 _STEP_MS: Final = 10
 _FAILS: Final = "fails"
@@ -65,7 +66,7 @@ def read_input(job: JobFile, scenario: JobScenario, *, seed: int) -> JobInput:
     return JobInput(records=records, keys=list(dict.fromkeys(record.key for record in records)))
 
 
-def _drawn(job: JobFile, scenario: JobScenario, *, seed: int) -> Iterator[Mapping[str, Any]]:
+def _drawn(job: JobFile, scenario: JobScenario, *, seed: int) -> Iterator[JsonView]:
     fields, draw = job.source.fields, Choices(seed, "records of a job")
     for number in range(1, scenario.records + 1):
         key = draw.between(1, scenario.keys)
@@ -74,7 +75,7 @@ def _drawn(job: JobFile, scenario: JobScenario, *, seed: int) -> Iterator[Mappin
         yield {fields.id: number, fields.key: key, fields.ts: number * _STEP_MS}
 
 
-def _own(job: JobFile, file: Path) -> list[Mapping[str, Any]]:
+def _own(job: JobFile, file: Path) -> list[JsonView]:
     text = text_in(file, named=str(file), fix="correct `source.records`")
     bodies = []
     fields, of_table = job.source.fields, job.source.kind == "table"

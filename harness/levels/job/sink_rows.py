@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
@@ -81,7 +81,7 @@ class SinkColumns:
         except (TypeError, ValueError):
             return 0
 
-    def _told(self, column: str, values: Mapping[str, object]) -> Any:
+    def _told(self, column: str, values: Mapping[str, object]) -> object:
         value = values.get(column)
         match self.types.get(column):
             case "float" if isinstance(value, float):
@@ -92,7 +92,7 @@ class SinkColumns:
                 return told_value(value)
 
 
-def told_value(value: object) -> Any:
+def told_value(value: object) -> object:
     """A value of a database as JSON; the same for what SELECT and the log give, and for 2, 2.0 and 2.00."""
     match value:
         case None | str():
@@ -206,9 +206,3 @@ def by_id(rows: Iterable[SinkRow]) -> Mapping[str, Sequence[SinkRow]]:
     for row in rows:
         found.setdefault(row.id_text, []).append(row)
     return {text: sorted(same, key=lambda row: row.j or 0) for text, same in found.items()}
-
-
-def expected_of(rows: Iterable[SinkRow]) -> Iterator[tuple[str, list[list[Any]]]]:
-    """For each id's text the values of its rows, in order."""
-    for text, same in by_id(rows).items():
-        yield text, [list(row.v) for row in same]

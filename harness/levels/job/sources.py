@@ -208,7 +208,7 @@ class KafkaSource:
 
     def open(self, site: SourceSite) -> None:  # noqa: ARG002 - as of every source
         settings = WorldSettings.from_environment()
-        ledger = self._stack.enter_context(open_ledger(settings.places, sweep_run))
+        ledger = self._stack.enter_context(open_ledger(settings, sweep_run))
         self._broker = KafkaBroker(settings=settings, ledger=ledger)
         self._stack.callback(self._broker.kill)
         self._broker.start()

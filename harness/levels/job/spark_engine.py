@@ -96,11 +96,6 @@ class SparkCheckpoint:
         return (self.folder / "commits" / str(batch)).exists()
 
 
-def spark_has_all(state: Path, end: SparkEnd) -> bool:
-    """Whether a checkpoint below `state` says that everything has been read."""
-    return bool(find_checkpoints(state)) and not spark_is_behind(state, end)
-
-
 def spark_is_behind(state: Path, end: SparkEnd) -> bool:
     """Whether a batch is on, or the checkpoints below `state` do not have all of `end`.
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from harness.engine.level import Opening, RunSite
-from harness.engine.worlds import abilities_needed, open_worlds
+from harness.engine.worlds import Worlds, abilities_needed
 from harness.levels.job.job_scenario import JobScenario
 from harness.levels.job.level import JobLevel
 from harness.levels.job.order import JobOrder
@@ -98,7 +98,7 @@ def settings_of(scenario: JobScenario, point: CrashPoint) -> list[str]:
 def calm_points(order: JobOrder, *, world: str, proxy: str, offline: bool, announce: Say) -> list[CrashPoint]:
     """The crash points of the job, from a calm run in a world of its own. Raises WorldError if it does not work."""
     with (
-        open_worlds(world, proxy=proxy, offline=offline, announce=announce) as worlds,
+        Worlds(world, proxy=proxy, offline=offline, announce=announce) as worlds,
         worlds.lent(abilities_needed(order)) as lent,
         temporary_folder("floodmark-sweep-") as folder,
         JobLevel().open(Opening(folder=folder, announce=announce)) as plays,

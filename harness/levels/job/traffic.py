@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from harness.faults.real.evidence import Loss, ProxyEvidence
-from harness.faults.real.fault_site import MessageControl, toxics_on
+from harness.faults.real.fault_site import MessageControl, Toxic, toxics_on
 from harness.history.follower import TimedCall
 
 NOTES: Final = "job-notes"
 """The name of the toxics that note every message."""
 _LINKS: Final = ("lookups", "sink")
-_STREAMS: Final = ("upstream", "downstream")
+_NOTING: Final = Toxic("packet", ("upstream", "downstream"), {"do": "note", "on": "any", "times": 0})
 _NOTHING_SAID: Final = frozenset({"handshake", "quit", "ping"})
 """Requests that ask for no data: their answers are no calls of the user's."""
 
@@ -89,16 +89,7 @@ def noted(control: MessageControl) -> Iterator[None]:
     """Notes every message of both links while the block lasts; begin it before the job's first start."""
     with ExitStack() as stack:
         for link in _LINKS:
-            stack.enter_context(
-                toxics_on(
-                    control,
-                    link,
-                    name=NOTES,
-                    type="packet",
-                    streams=_STREAMS,
-                    attributes={"do": "note", "on": "any", "times": 0},
-                )
-            )
+            stack.enter_context(toxics_on(control, link, _NOTING, name=NOTES))
         yield
 
 

@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Final, Self
+from typing import IO, Final, Self
 
 import msgspec
 
@@ -215,7 +215,7 @@ def surroundings() -> Surroundings:
 # ------------------------------------------------------------------------------------- in the server's process
 
 
-def _serve(connection: socket.socket, work: Callable[[], Any]) -> None:
+def _serve(connection: socket.socket, work: Callable[[], object]) -> None:
     """Fork a worker for each letter until the harness closes the socket."""
     woken, wakes = os.pipe()
     os.set_blocking(wakes, False)

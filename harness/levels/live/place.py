@@ -10,10 +10,9 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
 
 from harness.database import transactions
-from harness.database.checkpoint_store import CheckpointStore, checkpoint_folder
+from harness.database.checkpoint_store import checkpoint_folder
 from harness.database.driver import AsyncMySqlDriver, MySqlDriver
 from harness.database.store_files import Files, FolderFiles
 from harness.database.watched_call import watch_connects
@@ -25,10 +24,11 @@ from harness.scenario.model import Fault, Scenario
 from harness.scenario.plan import RunPlan
 from harness.scenario.workloads.lookups import LookupSource
 from harness.sut.clients import CLIENTS
-from harness.sut.inside_faults import InsideFaults
+from harness.sut.function_under_test import Client
+from harness.sut.inside_faults import BegunAttempt, InsideFaults
 from harness.sut.loop_watch import LoopWatch, code_of
 from harness.sut.phases import EarlierAttempts
-from harness.sut.rescaling import source_of
+from harness.sut.rescaling import PlannedSubtask
 from harness.sut.user_lookup import UserLookup
 from harness.sut.variant import Variant
 from harness.system.clock import REAL_CLOCK, Clock
@@ -74,21 +74,16 @@ class RealPlace:
         del loop
         return AsyncMySqlDriver(self._plan.lookups)
 
-    def client(self, name: str) -> Any:
+    def client(self, name: str) -> Client:
         return CLIENTS[name](self._plan.lookups)
 
-    def inside(
-        self, *, attempt: int, journal: Journal, loop: asyncio.AbstractEventLoop, store: CheckpointStore
-    ) -> InsideFaults:
+    def inside(self, begun: BegunAttempt) -> InsideFaults:
         return InsideFaults(
             self._plan,
+            begun,
             workload=self._scenario.workload,
             subtask=self._subtask,
-            attempt=attempt,
-            journal=journal,
-            loop=loop,
-            store=store,
-            past=self.past_before(attempt),
+            past=self.past_before(begun.number),
         )
 
     def past_before(self, attempt: int) -> Callable[[], EarlierAttempts] | None:  # noqa: ARG002 - for places without these files
@@ -96,7 +91,7 @@ class RealPlace:
         return None
 
     def watching(
-        self, loop: asyncio.AbstractEventLoop, journal: Journal, lookup: Any
+        self, loop: asyncio.AbstractEventLoop, journal: Journal, lookup: object
     ) -> AbstractContextManager[None]:
         if isinstance(lookup, UserLookup):
             watch_connects(self._plan.lookups.port)
@@ -120,7 +115,7 @@ class RealPlace:
         )
 
     def elements(self, subtask: int, shaping: Iterable[Fault]) -> LookupSource:
-        return source_of(self._plan, self._scenario, subtask, faults=shaping)
+        return PlannedSubtask(self._plan, self._scenario, subtask).source(shaping)
 
     def run_loop_after_close(self, loop: asyncio.AbstractEventLoop, ms: int) -> None:
         loop.run_until_complete(asyncio.sleep(ms / 1000))

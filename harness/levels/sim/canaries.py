@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -165,7 +165,7 @@ def _quiet_scenario() -> Scenario:
     )  # fmt: skip
 
 
-def _keys_of(run: Simulated) -> list[Any]:
+def _keys_of(run: Simulated) -> list[object]:
     return [event.key for event in run.events if type(event) is In]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, Final, Protocol, Self
+from typing import Final, Protocol, Self
 
 from msgspec import Struct
 
@@ -90,12 +90,12 @@ class _BlockingConnection:
         self._limit_ms = limit_ms
         self._flight: Flight | None = None
         self._is_automatic = False
-        self._rows: list[tuple[Any, ...]] = []
+        self._rows: list[tuple[object, ...]] = []
         self._next = 0
         self.open = True
 
     def execute(
-        self, sql: str, args: Sequence[Any] = (), *, many: bool = False, limit_ms: int | None = None
+        self, sql: str, args: Sequence[object] = (), *, many: bool = False, limit_ms: int | None = None
     ) -> None:
         """Suspends the actor until the reply has landed. Raises `SimulatedError`."""
         if not self.open:
@@ -123,18 +123,18 @@ class _BlockingConnection:
             raise SimulatedError(flight.code, flight.message)
         self._rows, self._next = ([] if flight.reply is None else flight.reply.rows or []), 0
 
-    def executemany(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+    def executemany(self, sql: str, rows: Sequence[Sequence[object]]) -> None:
         """Send all rows in one statement, as PyMySQL does for an INSERT."""
         self.execute(sql, rows, many=True)
 
-    def fetchone(self) -> tuple[Any, ...] | None:
+    def fetchone(self) -> tuple[object, ...] | None:
         """The next row, or None."""
         for row in self._rows[self._next :]:
             self._next += 1
             return row
         return None
 
-    def fetchall(self) -> list[tuple[Any, ...]]:
+    def fetchall(self) -> list[tuple[object, ...]]:
         """The rows not fetched yet."""
         rows, self._next = self._rows[self._next :], len(self._rows)
         return rows
@@ -217,7 +217,7 @@ class _AsyncConnection:
         self._connection: SimulatedConnection | None = None
         self._flight: Flight | None = None
         self._reader: asyncio.Future[Flight] | None = None
-        self._unsent: deque[tuple[str, Sequence[Any]]] = deque()
+        self._unsent: deque[tuple[str, Sequence[object]]] = deque()
         """Statements that the server reads when it has answered the one before."""
         self._unread: deque[Flight] = deque()
 
@@ -230,7 +230,7 @@ class _AsyncConnection:
         self._connection = self._link.connect(is_automatic=True)
         await self.ask("")
 
-    async def ask(self, sql: str, args: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+    async def ask(self, sql: str, args: Sequence[object] = ()) -> list[tuple[object, ...]]:
         """One round trip; returns the reply. Raises `SimulatedError`."""
         connection = self._connection
         if connection is None or not connection.alive:
@@ -252,7 +252,7 @@ class _AsyncConnection:
             raise SimulatedError(flight.code, flight.message)
         return [] if flight.reply is None else flight.reply.rows or []
 
-    def _send(self, connection: SimulatedConnection, sql: str, args: Sequence[Any]) -> None:
+    def _send(self, connection: SimulatedConnection, sql: str, args: Sequence[object]) -> None:
         flight = self._flight = Flight(connection, self._driver.loop, self._landed, sql=sql, args=args)
         self._link.send(flight)
 
@@ -288,7 +288,7 @@ class _AsyncCursor(Struct, eq=False):
     """A cursor like asyncmy's: one statement at a time. Mutable: holds its rows."""
 
     _connection: _AsyncConnection
-    _rows: list[tuple[Any, ...]] = []
+    _rows: list[tuple[object, ...]] = []
     _next: int = 0
 
     async def __aenter__(self) -> Self:
@@ -297,19 +297,19 @@ class _AsyncCursor(Struct, eq=False):
     async def __aexit__(self, *_: object) -> None:
         self._rows = []
 
-    async def execute(self, sql: str, args: Sequence[Any] = ()) -> int:
+    async def execute(self, sql: str, args: Sequence[object] = ()) -> int:
         """Execute the statement; returns its number of rows. Raises `SimulatedError`."""
         self._rows, self._next = await self._connection.ask(sql, args), 0
         return len(self._rows)
 
-    async def fetchone(self) -> tuple[Any, ...] | None:
+    async def fetchone(self) -> tuple[object, ...] | None:
         """The next row, or None."""
         for row in self._rows[self._next :]:
             self._next += 1
             return row
         return None
 
-    async def fetchall(self) -> list[tuple[Any, ...]]:
+    async def fetchall(self) -> list[tuple[object, ...]]:
         """The rows not fetched yet."""
         rows, self._next = self._rows[self._next :], len(self._rows)
         return rows

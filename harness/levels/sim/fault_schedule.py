@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from harness.database.simulated.hub import Due
 from harness.engine.findings import refuse_invented
@@ -155,11 +155,8 @@ class FaultSchedule:
     def now_us(self) -> int:
         return self.run.hub.now_ms * 1000
 
-    def at(self, instant_us: int, callback: Callable[[], None]) -> Due:
-        return self.run.hub.at(instant_us // 1000, callback)
-
-    def cancel(self, alarm: Any) -> None:
-        self.run.hub.cancel(alarm)
+    def at(self, instant_us: int, callback: Callable[[], None]) -> Callable[[], None]:
+        return partial(self.run.hub.cancel, self.run.hub.at(instant_us // 1000, callback))
 
     def is_idle(self, fault: Fault) -> bool:
         """Never: attempts follow each other at once."""

@@ -145,13 +145,17 @@ _CHILD_S: Final = 120.0
 """How long all calls may take in real time: virtual time has its own, much shorter limit."""
 
 
-def ask_in_child(questions: Questions, *, rows: Sequence[list[Any]], row_bytes: int) -> Sequence[JsonView]:
+def ask_in_child(
+    questions: Questions, *, rows: Sequence[Sequence[object]], row_bytes: int
+) -> Sequence[JsonView]:
     """Call `ask_simulated` in a process of its own."""
     ask = partial(ask_simulated, questions, rows=rows, row_bytes=row_bytes)
     return in_child(ask, what=f"--sut {questions.sut}, called alone without any fault,", limit_s=_CHILD_S)
 
 
-def ask_simulated(questions: Questions, *, rows: Sequence[list[Any]], row_bytes: int) -> Sequence[JsonView]:
+def ask_simulated(
+    questions: Questions, *, rows: Sequence[Sequence[object]], row_bytes: int
+) -> Sequence[JsonView]:
     """The lines of the twin."""
     draw = Draw(questions.seed, "calm twin")
     hub = Hub(draw, limit_ms=_LIMIT_MS, steps_max=_STEPS_MAX)

@@ -11,13 +11,12 @@ The tables of a simulated server, read after the run: their rows as events, and 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from types import CodeType
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
-from harness.database.checkpoint_store import CheckpointStore
 from harness.database.simulated.hub import Actor, Hub
 from harness.database.simulated.statements import select
 from harness.database.simulated.tables import SimulatedTables, StatementFailed
@@ -39,11 +38,11 @@ from harness.sut.loop_watch import code_of
 from harness.sut.phases import Phases
 from harness.sut.positions import SubtaskSource
 from harness.system.errors import HarnessError
-from harness.system.json_types import Json
 from harness.system.process_identity import ProcessIdentity
 
 if TYPE_CHECKING:
     from harness.scenario.model import Fault, Scenario
+    from harness.sut.inside_faults import BegunAttempt
     from harness.sut.variant import Variant
     from reference_impl.operator.functions import AsyncFunction
     from reference_impl.task.input_processor import Source
@@ -54,7 +53,8 @@ def read_tables(tables: SimulatedTables, tape: Tape, *, names: Collection[str] =
 
     Returns why tables could not be read, a sentence each.
     """
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
+    """What is stored as a text: the audit and the outputs hold the same."""
     unread: list[str] = []
     for table, query in ROWS_OF.items():
         if table not in names:
@@ -65,39 +65,23 @@ def read_tables(tables: SimulatedTables, tape: Tape, *, names: Collection[str] =
         except StatementFailed as error:
             unread.append(f"the table {table} could not be read: {error.message}")
             continue
-        if table == AUDIT:
-            _read_audit(tape, rows, values)
-        else:
-            _read_rows(tape, table, rows, values)
+        t = tape.t
+        for n, (seq, subtask, id_, token, epoch, j, text) in enumerate(rows, tape.numbered + 1):
+            if table == DEAD_LETTERS:
+                row = Row(n=n, t=t, table=table, id=id_, seq=seq, token=token, c=epoch, error=text)
+                tape.events.append(row)
+                continue
+            if text not in values:
+                values[text] = stored_value(text)
+            v = values[text]
+            tape.events.append(
+                Effect(n=n, t=t, s=subtask, id=id_, token=token, seq=seq, j=j, v=v)
+                if table == AUDIT
+                else Row(n=n, t=t, table=table, id=id_, seq=seq, token=token, c=epoch, j=j, v=v)
+            )
+        tape.numbered += len(rows)
         tape.add(TableRead(n=tape.n, t=tape.t, table=table, rows=count))
     return unread
-
-
-def _read_audit(tape: Tape, rows: Sequence[tuple[Any, ...]], values: Json) -> None:
-    t = tape.t
-    for n, (seq, subtask, id_, token, _, j, text) in enumerate(rows, tape.numbered + 1):
-        v = _decoded(text, values)
-        tape.events.append(Effect(n=n, t=t, s=subtask, id=id_, token=token, seq=seq, j=j, v=v))
-    tape.numbered += len(rows)
-
-
-def _read_rows(tape: Tape, table: str, rows: Sequence[tuple[Any, ...]], values: Json) -> None:
-    t = tape.t
-    for n, (seq, _, id_, token, epoch, j, text) in enumerate(rows, tape.numbered + 1):
-        if table == DEAD_LETTERS:
-            row = Row(n=n, t=t, table=table, id=id_, seq=seq, token=token, c=epoch, error=text)
-        else:
-            v = _decoded(text, values)
-            row = Row(n=n, t=t, table=table, id=id_, seq=seq, token=token, c=epoch, j=j, v=v)
-        tape.events.append(row)
-    tape.numbered += len(rows)
-
-
-def _decoded(text: str, values: Json) -> Any:
-    """The value stored as `text`; `values` keeps what was decoded, for the audit and the outputs hold the same."""
-    if text not in values:
-        values[text] = stored_value(text)
-    return values[text]
 
 
 def count_tables(tables: SimulatedTables, *, ordered: bool) -> Mapping[str, int]:
@@ -182,7 +166,7 @@ class _HostingRun(SimulatedRun, Protocol):
     """The user's modules; None: the function under test is ours."""
     watched_function: CodeType | None
     """The code of the function under test."""
-    around_calls: Callable[[Any, Any], Any]
+    around_calls: Callable[[AsyncFunction, SimulatedAttempt], AsyncFunction]
     """(function under test, attempt) -> the function with the faults of calls around it."""
 
     def started(self, attempt: SimulatedAttempt) -> None:
@@ -233,15 +217,12 @@ class SimulatedPlace:
             run.direct if run.variant.bypasses_proxy else run.links["lookups"], loop=loop
         )
 
-    def client(self, name: str) -> Any:
+    def client(self, name: str) -> NoReturn:
         message = f"`client: {name}` is a mistake that only a real client can make; level sim has none"
         raise HarnessError(message, fix="please report it: the scenario should have been refused")
 
-    def inside(
-        self, *, attempt: int, journal: Journal, loop: asyncio.AbstractEventLoop, store: CheckpointStore
-    ) -> SimulatedPlace:
-        del attempt, journal, loop
-        store.trouble = self._meet_store
+    def inside(self, begun: BegunAttempt) -> SimulatedPlace:
+        begun.store.trouble = self._meet_store
         self._run.started(self._attempt)
         return self
 
@@ -251,7 +232,7 @@ class SimulatedPlace:
             trouble.on_write(self._attempt, self.clock)
 
     def watching(
-        self, loop: asyncio.AbstractEventLoop, journal: Journal, lookup: Any
+        self, loop: asyncio.AbstractEventLoop, journal: Journal, lookup: object
     ) -> AbstractContextManager[None]:
         """Tells the run's own watch the function; virtual time does not advance while code runs."""
         del loop, journal
@@ -268,7 +249,8 @@ class SimulatedPlace:
 
     def run_loop_after_close(self, loop: asyncio.AbstractEventLoop, ms: int) -> None:
         assert isinstance(loop, SubtaskLoop), "an attempt of level sim has a loop of level sim"
-        loop.turn_until(self._run.hub.now_ms + ms)
+        loop.call_at_ms(self._run.hub.now_ms + ms, loop.stop)
+        loop.run_forever()
 
     @property
     def phases(self) -> Phases:
@@ -288,8 +270,7 @@ class SimulatedPlace:
         return source
 
     def around_calls(self, function: AsyncFunction) -> AsyncFunction:
-        around: AsyncFunction = self._run.around_calls(function, self._attempt)
-        return around
+        return self._run.around_calls(function, self._attempt)
 
 
 class Crashes:

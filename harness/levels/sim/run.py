@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -32,6 +32,7 @@ from harness.scenario.order import Order
 from harness.scenario.plan import Expected, JudgedValues
 from harness.scenario.workloads.lookups import Lookup
 from harness.scenario.workloads.shape import keys_of, with_values_like
+from harness.sut.function_under_test import WrappedFunction
 from harness.sut.inside_faults import PassedOn
 from harness.sut.loop_watch import HoldWatch
 from harness.sut.registry import SUTS
@@ -40,7 +41,7 @@ from harness.sut.variant import HONEST, Variant
 from harness.system.choices import Choices
 from harness.system.clock import Deadline
 from harness.system.errors import HarnessError
-from reference_impl.operator.functions import AsyncFunction, close_function, open_function
+from reference_impl.operator.functions import AsyncFunction
 from reference_impl.operator.result import ResultHandle
 
 if TYPE_CHECKING:
@@ -145,7 +146,9 @@ def _ended_by(site: RunSite) -> Callable[[], str | None] | None:
     return why
 
 
-def _around_calls(run: Simulation, schedule: FaultSchedule) -> Callable[[Any, Any], Any]:
+def _around_calls(
+    run: Simulation, schedule: FaultSchedule
+) -> Callable[[AsyncFunction, SimulatedAttempt], AsyncFunction]:
     """The faults of calls, around the recorded calls if there are any."""
     choices = run.scenario.choices
     calls = None if choices is None else choices.calls
@@ -157,7 +160,7 @@ def _around_calls(run: Simulation, schedule: FaultSchedule) -> Callable[[Any, An
     )
 
 
-def customers(scenario: Scenario, seed: int) -> list[list[Any]]:
+def customers(scenario: Scenario, seed: int) -> list[list[object]]:
     """The rows (key, name, city, tier) of table `customer`: one for each key, or 0 to `fanout`.
 
     Simpler than the rows of the other levels, which take longer to draw than a simulated run.
@@ -202,27 +205,18 @@ class RecordedCalls:
         return self._calls.get((record, self._made[record]))
 
 
-class _Recorded:
+class _Recorded(WrappedFunction):
     """Wraps the function of one attempt."""
 
     def __init__(self, function: AsyncFunction, attempt: SimulatedAttempt, *, calls: RecordedCalls) -> None:
-        self._function = function
+        super().__init__(function)
         self._attempt = attempt
         self._calls = calls
 
-    def open(self) -> None:
-        open_function(self._function)
-
-    def close(self) -> None:
-        close_function(self._function)
-
-    def timeout(self, value: object, handle: ResultHandle) -> None:
-        self._function.timeout(value, handle)
-
-    def invoke(self, value: Any, handle: ResultHandle) -> None:
+    def invoke(self, value: Lookup, handle: ResultHandle) -> None:
         recorded = self._calls.next_of(value.id)
         if recorded is None:
-            self._function.invoke(value, handle)
+            self.function.invoke(value, handle)
             return
         due_ms = self._calls.hub.now_ms + recorded.takes
         if recorded.ends == "error":
@@ -233,9 +227,9 @@ class _Recorded:
         def pass_on(_what: str, act: Callable[[], None]) -> None:
             self._at(due_ms, act)
 
-        if isinstance(value, Lookup):  # the server takes the time, so that the connection is in use meanwhile
-            value = msgspec.structs.replace(value, service_ms=max(0, recorded.takes - 1))
-        self._function.invoke(value, PassedOn(handle, pass_on))
+        # The server takes the time, so that the connection is in use meanwhile.
+        value = msgspec.structs.replace(value, service_ms=max(0, recorded.takes - 1))
+        self.function.invoke(value, PassedOn(handle, pass_on))
 
     def _at(self, due_ms: int, act: Callable[[], None]) -> None:
         loop, left_ms = self._attempt.loop, due_ms - self._calls.hub.now_ms

@@ -48,7 +48,7 @@ from harness.levels.sim.subtask_loop import outer_loop_kept
 from harness.scenario.claims import RECOVER_MS
 from harness.scenario.plan import Crash
 from harness.scenario.workloads.lookups import LookupSource
-from harness.sut.rescaling import source_of
+from harness.sut.rescaling import PlannedSubtask
 from harness.system.choices import Draw, SparingDraw
 from harness.system.errors import SutError
 
@@ -257,8 +257,8 @@ class Simulation:
         """The elements of the source of `subtask`; drawn once for all attempts."""
         found = self._elements.get(subtask)
         if found is None:
-            found = self._elements[subtask] = source_of(
-                self.plan, self.scenario, subtask, faults=self.scenario.faults
+            found = self._elements[subtask] = PlannedSubtask(self.plan, self.scenario, subtask).source(
+                self.scenario.faults
             )
         return found
 

@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import Context
-from typing import Any
 
 from harness.database.simulated.hub import Actor, Hub, Killed
 from harness.database.simulated.tape import CALLBACK, TASK, MemoryRecorder
@@ -76,17 +75,12 @@ class SubtaskLoop(VirtualLoop):
         due.gone = True
 
     def call_soon_threadsafe(  # type: ignore[override]
-        self, callback: Callable[..., Any], *args: object, context: Context | None = None
+        self, callback: Callable[..., object], *args: object, context: Context | None = None
     ) -> Handle:
         """Like `call_soon`, and wakes the attempt; for calls from the hub."""
         handle = self.call_soon(callback, *args, context=context)
         self._actor.wake()
         return handle
-
-    def turn_until(self, instant_ms: int) -> None:
-        """Run the loop until that instant."""
-        self.call_at_ms(instant_ms, self.stop)
-        self.run_forever()
 
     def wind_up(self) -> None:
         """Cancel the remaining tasks, give them some turns at the present instant, and close the loop.
@@ -99,7 +93,7 @@ class SubtaskLoop(VirtualLoop):
         finally:  # a callback of an operator under test may raise
             self.close()
 
-    def _end_tasks(self, tasks: Iterable[asyncio.Task[Any]]) -> None:
+    def _end_tasks(self, tasks: Iterable[asyncio.Task[object]]) -> None:
         for task in tasks:
             task.cancel()
         self.catch_up()

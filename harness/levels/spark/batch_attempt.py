@@ -18,7 +18,7 @@ import msgspec
 
 from harness.database.batch_sink import PartOfEpoch, TextRow
 from harness.database.checkpoint_store import CheckpointStore
-from harness.database.epoch import DeadRow, SavedEpoch, Takeover, Visible
+from harness.database.epoch import DeadRow, SavedEpoch, Sink, Takeover, Visible
 from harness.engine.attempt import AttemptFailed, AttemptParts, run_share
 from harness.engine.subtask import Subtask
 from harness.history.event import Dead, OfAttempt, Out, Start
@@ -31,8 +31,7 @@ from harness.levels.spark.run_attempts import is_closed
 from harness.scenario.model import Scenario
 from harness.scenario.plan import RunPlan
 from harness.scenario.workloads.lookups import Lookup, LookupSource, MarkOfTime
-from harness.sut.coordination import AtomicCoordination
-from harness.sut.phases import Phases
+from harness.sut.coordination import AtomicCoordination, AttemptLog
 from harness.sut.positions import SubtaskSource, restored
 from harness.sut.variant import Variant
 from harness.system.clock import monotonic_us
@@ -92,7 +91,13 @@ def run_batch(
     number = share.number + tries
     # With keyed state a record may stay there for longer than a batch, so only lookups are waited for.
     progress = BatchProgress(share, first=_first_record(rows, share) if scenario.task is None else None)
-    by = share.by if not tries else _fatal(Path(plan.folder), subtask=share.subtask, attempt=number - 1)
+    by = share.by
+    if tries:  # the fault for which the try before was about to end its process, if its last line says so
+        path = attempt_file(Path(plan.folder), subtask=share.subtask, attempt=number - 1)
+        # Spark may start the next try before the harness has seen that the process is gone.
+        whole, _, _ = path.read_bytes().rpartition(b"\n") if path.exists() else (b"", b"", b"")
+        last = whole.rpartition(b"\n")[2]
+        by = fatal_fault(decode_line(last)) if last else None
     place = _BatchPlace(plan, scenario, share, variant, progress=progress, by=by)
     chosen = _HandedOver(plan, share, place=place, progress=progress, variant=variant)
     parts = AttemptParts(
@@ -124,17 +129,6 @@ def _first_record(rows: Mapping[int, str], share: ShareOfBatch) -> int | None:
             first: int = element["lookup"]["id"]
             return first
     return None
-
-
-def _fatal(folder: Path, *, subtask: int, attempt: int) -> str | None:
-    """The fault for which an attempt was about to end its process in its last line; None: it was not.
-
-    Spark may start the next try before the harness has seen that the process is gone.
-    """
-    path = attempt_file(folder, subtask=subtask, attempt=attempt)
-    whole, _, _ = path.read_bytes().rpartition(b"\n") if path.exists() else (b"", b"", b"")
-    last = whole.rpartition(b"\n")[2]
-    return fatal_fault(decode_line(last)) if last else None
 
 
 class BatchProgress:
@@ -243,8 +237,8 @@ _OfBatch.task = _BatchSubtask
 class _BatchCoordination(AtomicCoordination):
     """Hands the checkpoint over to the driver, which commits. Mutable."""
 
-    def __init__(self, *, progress: BatchProgress, **parts: Any) -> None:
-        super().__init__(**parts)
+    def __init__(self, log: AttemptLog, *, sink: Sink, progress: BatchProgress) -> None:
+        super().__init__(log, sink=sink)
         self._progress = progress
         self._cut: Callable[[], None] = lambda: None
         self.is_cut = False
@@ -293,19 +287,10 @@ class _HandedOver:
     def sink(self) -> _HandedOver:
         return self
 
-    def coordination(
-        self,
-        *,
-        journal: Journal,
-        phases: Phases,
-        expect: Callable[[Any], Sequence[Any] | None] | None,
-        timers: object,
-        restored: int,
-    ) -> _BatchCoordination:
+    def coordination(self, log: AttemptLog, *, timers: object, restored: int) -> _BatchCoordination:
         del timers, restored
-        made: _BatchCoordination = self._variant.coordination(_BatchCoordination)(
-            journal=journal, sink=self, phases=phases, expect=expect, progress=self._progress
-        )
+        kind = self._variant.coordination(_BatchCoordination)
+        made: _BatchCoordination = kind(log, sink=self, progress=self._progress)
         return made
 
     def add(self, row: Visible) -> None:

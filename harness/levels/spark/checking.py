@@ -14,11 +14,12 @@ from functools import reduce
 from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from msgspec import Struct
 
 from harness.history.columnar import COLUMNS, all_columns, open_rows, text_of_rows
 from harness.history.event import Event
@@ -33,7 +34,9 @@ from harness.judge.checkers.shares.fold import ShareFound, examine_share, judge_
 from harness.judge.checkers.shares.seen import OF_SHARES, TOLD_TO_ALL, SharedEvents, ShareSeen, see_share
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_Found = TypeVar("_Found")
 
 CHECKING: Final[Mapping[str, str]] = {"spark.sql.execution.arrow.maxRecordsPerBatch": "16384"}
 """The settings of a session that checks."""
@@ -44,7 +47,7 @@ _WAVES: Final = 2
 """Pieces for each slot into which the check of the order is cut."""
 
 
-def _tags(kinds: Iterable[Any]) -> Iterator[str]:
+def _tags(kinds: Iterable[type[Struct]]) -> Iterator[str]:
     """The names of these kinds of event in a history."""
     for kind in kinds:
         inner = kind.__subclasses__()
@@ -194,7 +197,7 @@ class _SparkShares:
         parts = rows.coalesce(1) if self._pieces == 1 else rows.repartitionByRange(pieces, order[0])
         return parts.sortWithinPartitions(*order)
 
-    def _each(self, subtasks: Sequence[int], work: _Work) -> Iterator[Any]:
+    def _each(self, subtasks: Sequence[int], work: _Work[_Found]) -> Iterator[_Found]:
         """What `work` makes of each of these subtasks, in order."""
         from pyspark.sql.functions import col  # noqa: PLC0415
 
@@ -219,7 +222,7 @@ def _plain_form(path: Path) -> str:
     return ", ".join(f"`{name}` {_SQL_TYPES[kind]}" for name, kind in found.items() if name in COLUMNS)
 
 
-def _is_one_of(kinds: Sequence[str]) -> Any:
+def _is_one_of(kinds: Sequence[str]) -> Column:
     from pyspark.sql.functions import col  # noqa: PLC0415
 
     return col("k").isin(list(kinds))
@@ -308,7 +311,7 @@ def _span(batch: pa.RecordBatch) -> _Span:
     )  # fmt: skip
 
 
-class _Work:
+class _Work(Generic[_Found]):
     """Work on the subtasks of one partition; picklable."""
 
     def __init__(self, around: SharedEvents) -> None:
@@ -329,17 +332,17 @@ class _Work:
                     names=["s", "packed", "kb"],
                 )
 
-    def of_share(self, s: int, batches: Iterator[Sequence[Event]]) -> object:
+    def of_share(self, s: int, batches: Iterator[Sequence[Event]]) -> _Found:
         """The result for one subtask."""
         raise NotImplementedError
 
 
-class _See(_Work):
+class _See(_Work[ShareSeen]):
     def of_share(self, s: int, batches: Iterator[Sequence[Event]]) -> ShareSeen:
         return see_share(s, self.around, batches)
 
 
-class _Examine(_Work):
+class _Examine(_Work[ShareFound]):
     def __init__(self, around: SharedEvents, names: Mapping[int, Collection[str]], *, finished: bool) -> None:
         super().__init__(around)
         self._names = names

@@ -11,7 +11,6 @@ import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pandas as pd  # type: ignore[import-untyped]  # its stubs are half as large as it
@@ -40,7 +39,7 @@ class _Ends:
         signal.signal = self._set_handler  # type: ignore[assignment]
         os.kill = self._kill_for_spark
 
-    def _set_handler(self, number: int, handler: Callable[..., Any] | int | None) -> Any:
+    def _set_handler(self, number: int, handler: Callable[..., object] | int | None) -> object:
         is_ignored = number == signal.SIGCHLD and handler is signal.SIG_IGN
         return self._signal(number, self._reap if is_ignored else handler)
 

@@ -22,7 +22,7 @@ from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from harness.levels.spark.session import spark_session
 from harness.levels.spark.shipped_code import code_archive, executor_settings, home_of_our_code
@@ -33,6 +33,7 @@ from harness.system.pool import always
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 _PIECE_S: Final = 2.0
@@ -78,8 +79,8 @@ class SparkExecutors:
 
     def map(
         self,
-        work: Callable[[Sequence[Any]], _Result],
-        items: Sequence[object],
+        work: Callable[[Sequence[_Item]], _Result],
+        items: Sequence[_Item],
         *,
         most: int,
         goes_on: Callable[[], bool] = always,
@@ -118,21 +119,23 @@ class SparkExecutors:
                     with suppress(Exception):  # a dead JVM has no jobs
                         self._context.cancelJobGroup(group)
 
-    def _cut(self, items: Sequence[object], at: int, size: int) -> list[Sequence[Any]]:
+    def _cut(self, items: Sequence[_Item], at: int, size: int) -> list[Sequence[_Item]]:
         """The pieces of the next job; near the end, smaller ones, so that every slot has some."""
         rest, pieces = len(items) - at, self.slots * _WAVES
         size = min(size, max(1, -(-rest // pieces)))
         ends = range(at, min(len(items), at + size * pieces), size)
         return [items[first : first + size] for first in ends]
 
-    def _job(self, group: str, work: Callable[[Any], Any], pieces: Sequence[Any]) -> list[_Done]:
+    def _job(
+        self, group: str, work: Callable[[Sequence[_Item]], object], pieces: Sequence[Sequence[_Item]]
+    ) -> list[_Done]:
         """One job, with a partition for each piece; called in a thread of its own."""
         self._context.setJobGroup(group, "floodmark", interruptOnCancel=False)
         given = self._context.parallelize([(work, piece) for piece in pieces], len(pieces))
         return list(given.map(_perform).collect())
 
 
-def _perform(task: tuple[Callable[[Any], Any], Sequence[Any]]) -> _Done:
+def _perform(task: tuple[Callable[[Sequence[_Item]], object], Sequence[_Item]]) -> _Done:
     """One piece, on an executor."""
     work, items = task
     began_us = monotonic_us()

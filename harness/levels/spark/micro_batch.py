@@ -34,7 +34,7 @@ from harness.sut.variant import HONEST
 from harness.system.process_identity import this_process
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, Row
 
 _QUERIES_MAX = 4
 """So often a query is started in one driver; a commit that fails ends it."""
@@ -138,7 +138,7 @@ class Batches:
             driver=this_process(),
         )
 
-    def commit(self, epoch: int, rows: Sequence[Any], ranges: Sequence[Range]) -> None:
+    def commit(self, epoch: int, rows: Sequence[Row], ranges: Sequence[Range]) -> None:
         """Commits what the tasks have handed over, and says that their attempts are over."""
         journal = self.journal
         parts = sorted(

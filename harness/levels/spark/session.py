@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from subprocess import TimeoutExpired
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness.engine.level import ATTEMPTS_MAX
 from harness.levels.spark.run_attempts import ENDED_WORKERS
@@ -26,6 +26,8 @@ from harness.system.errors import WorldError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_T = TypeVar("_T")
 
 _JAVA_MIN = 17
 _ASK_S = 60
@@ -149,7 +151,7 @@ def _warm_up(session: SparkSession) -> None:
         is_over.set()
 
 
-def _echo(batches: Iterator[object]) -> Iterator[Any]:
+def _echo(batches: Iterator[_T]) -> Iterator[_T]:
     return batches
 
 

@@ -16,7 +16,7 @@ from harness.sut.variant import BuildMailbox
 from harness.system.choices import Draw
 from harness.system.json_types import Json
 from reference_impl.mailbox.loops import real_loop, virtual_loop
-from reference_impl.mailbox.mailbox import MAX_PRIORITY, MIN_PRIORITY, Mail, Mailbox
+from reference_impl.mailbox.mailbox import MAX_PRIORITY, MIN_PRIORITY, Deliverable, Mail, Mailbox
 
 _STEPS_MAX: Final = 14
 _JOIN_S: Final = 30.0
@@ -102,7 +102,7 @@ def _put(box: Mailbox, step: MailStep) -> None:
     box.let_loop_turn()
 
 
-def _each(take: Callable[[], Any]) -> list[str]:
+def _each(take: Callable[[], Deliverable | None]) -> list[str]:
     """What the mails say that can be taken."""
     return [mail.what for mail in iter(take, None)]
 

@@ -40,6 +40,7 @@ from reference_impl.operator.functions import begin_call
 from reference_impl.operator.queues import Emit, UnorderedQueue
 from reference_impl.operator.result import Ending, Settlement
 from reference_impl.operator.retry import Attempts, JudgedSettlement
+from reference_impl.task.input_processor import Checkpoint
 
 
 def building(kind: type[AsyncWaitOperator]) -> BuildOperator:
@@ -67,7 +68,7 @@ def resuming(*, late_by: int) -> Callable[[Kind], Kind]:
     @made_once
     def shifted(coordination: Kind) -> Kind:
         class ShiftedCoordination(coordination):  # type: ignore[misc]  # a class made of a class
-            def completes(self, checkpoint: Any) -> None:
+            def completes(self, checkpoint: Checkpoint) -> None:
                 super().completes(replace(checkpoint, position=max(0, checkpoint.position + late_by)))
 
         return ShiftedCoordination
@@ -224,9 +225,9 @@ def losing_rows(pool: Kind) -> Kind:
     """`pool`, which answers with no rows when a connection is lost, or the server ends the statement."""
 
     class CarelessPool(pool):  # type: ignore[misc]
-        async def fetch_all(self, sql: str, args: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        async def fetch_all(self, sql: str, args: Sequence[object] = ()) -> list[tuple[object, ...]]:
             try:
-                rows: list[tuple[Any, ...]] = await super().fetch_all(sql, args)
+                rows: list[tuple[object, ...]] = await super().fetch_all(sql, args)
             except MayAskAgain:
                 return []
             return rows

@@ -56,13 +56,13 @@ class CommandFields:
         self._where = where
         self._left = dict(fields)
 
-    def take(self, name: str, check: Callable[[str, Any], _T]) -> _T:
+    def take(self, name: str, check: Callable[[str, object], _T]) -> _T:
         """The value of a required field."""
         if name not in self._left:
             raise CommandRefused(Code.BAD_ARGUMENT, f"{self._where} lacks the field {name!r}")
         return check(f"{self._where}: {name}", self._left.pop(name))
 
-    def take_or(self, name: str, default: _T, check: Callable[[str, Any], _T]) -> _T:
+    def take_or(self, name: str, default: _T, check: Callable[[str, object], _T]) -> _T:
         """The value of an optional field."""
         return self.take(name, check) if name in self._left else default
 
@@ -72,7 +72,7 @@ class CommandFields:
             raise CommandRefused(Code.BAD_ARGUMENT, f"{self._where} has no field {name!r}")
 
 
-def anything(where: str, value: object) -> Any:
+def anything(where: str, value: object) -> object:
     """Any JSON value."""
     del where
     return value
@@ -92,28 +92,33 @@ def a_text(where: str, value: object) -> str:
     return value
 
 
-def a_list(where: str, value: object) -> list[Any]:
+def a_list(where: str, value: object) -> list[object]:
     """An array."""
     if not isinstance(value, list):
         raise _wrong(where, "an array", value)
     return value
 
 
-def a_whole(*, at_least: int | None = None, or_null: bool = False) -> Callable[[str, Any], Any]:
-    """A whole number of at least `at_least`, or null if allowed."""
+def a_whole(*, at_least: int | None = None) -> Callable[[str, object], int]:
+    """A whole number of at least `at_least`."""
 
-    def check(where: str, value: object) -> int | None:
-        if value is None and or_null:
-            return None
+    def check(where: str, value: object) -> int:
         if type(value) is not int or (at_least is not None and value < at_least):
             limit = "" if at_least is None else f" of at least {at_least}"
-            raise _wrong(where, f"a whole number{limit}" + (" or null" if or_null else ""), value)
+            raise _wrong(where, f"a whole number{limit}", value)
         return value
 
     return check
 
 
-def one_of(*choices: str) -> Callable[[str, Any], str]:
+def a_whole_or_null(where: str, value: object) -> int | None:
+    """A whole number, or null."""
+    if value is None or type(value) is int:
+        return value
+    raise _wrong(where, "a whole number or null", value)
+
+
+def one_of(*choices: str) -> Callable[[str, object], str]:
     """One of the given words."""
 
     def check(where: str, value: object) -> str:
@@ -141,7 +146,7 @@ class OnTimeout:
     """What the timeout handler does: fail the call, complete it with results, do nothing, or raise an error."""
 
     kind: Literal["fail", "results", "nothing", "throw"]
-    results: Sequence[Any] = ()
+    results: Sequence[object] = ()
     text: str = ""
 
 
@@ -179,7 +184,7 @@ def operator_config(raw: object, abilities: Sequence[str]) -> OperatorConfig:
         timeout_ms=fields.take("timeout_ms", a_whole(at_least=0)),
         on_timeout=fields.take_or("on_timeout", OnTimeout(kind="fail"), _on_timeout),
         retry=fields.take_or("retry", NO_RETRY, _retry),
-        invoke_throws=frozenset(map(canonical, fields.take_or("invoke_throws", [], a_list))),
+        invoke_throws=frozenset(map(canonical, fields.take_or("invoke_throws", list[object](), a_list))),
         profile=fields.take_or("profile", "strict", one_of("strict", "flink")),
     )
     fields.end()
@@ -243,11 +248,10 @@ def _on(where: str, raw: object) -> list[str]:
     return words
 
 
-def _multiplier(where: str, raw: Any) -> float:
-    if type(raw) not in {int, float} or not raw > 0:
+def _multiplier(where: str, raw: object) -> float:
+    if not (type(raw) is int or type(raw) is float) or not raw > 0:
         raise CommandRefused(Code.BAD_ARGUMENT, f"{where} must be a number above 0")
-    number: float = raw
-    return number
+    return raw
 
 
 def _object(where: str, raw: object) -> Json:

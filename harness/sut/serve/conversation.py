@@ -20,6 +20,7 @@ from harness.sut.serve.config import (
     a_list,
     a_text,
     a_whole,
+    a_whole_or_null,
     anything,
     one_of,
     operator_config,
@@ -82,19 +83,19 @@ class CommandedAttempt:
         self._mailbox = Mailbox(loop=self._loop)
         executor = _CommandedExecutor(self._mailbox, _PRIORITY, self)
         self._timers = Timers(self._loop, executor)
-        self._function = ScriptedFunction(config, self._write)
+        self.function = ScriptedFunction(config, self._write)
         self._advancing_to: int | None = None
         self._blocked = False
         """Whether `blocked` was sent and `unblocked` not yet."""
         self._due_snapshots: list[int] = []
         self._operator = system.build(
             config,
-            function=self._function,
+            function=self.function,
             executor=executor,
             timers=self._timers,
             emit=self._emit,
             fail=self.fail_task,
-            probe=self._function,
+            probe=self.function,
         )
 
     @property
@@ -109,18 +110,6 @@ class CommandedAttempt:
     def process(self, element: OperatorInput) -> None:
         """Passes an element of the source to the operator."""
         self._admit(lambda: self._operator.process(element))
-
-    def complete(self, call: int, results: list[Any]) -> None:
-        """Completes a call with results."""
-        self._function.complete(call, results)
-
-    def fail(self, call: int, error: str) -> None:
-        """Completes a call with an error."""
-        self._function.fail(call, error)
-
-    def require_call(self, call: int) -> None:
-        """Refuses a call number that was never used."""
-        self._function.require(call)
 
     def advance(self, to_ms: int) -> None:
         """Advances the clock: with `hold` at once, otherwise timer by timer whenever the mailbox is empty.
@@ -152,7 +141,7 @@ class CommandedAttempt:
             {
                 "ev": "stats",
                 "queue": len(self._operator),
-                "calls_running": self._function.running,
+                "calls_running": self.function.running,
                 "timers": len(self._timers),
                 "mails": len(self._mailbox),
                 "now": self.now_ms,
@@ -459,7 +448,7 @@ class _Conversation:
 def _element(command: str, fields: CommandFields) -> OperatorInput:
     match command:
         case "element":
-            value, ts = fields.take("value", anything), fields.take("ts", a_whole(or_null=True))
+            value, ts = fields.take("value", anything), fields.take("ts", a_whole_or_null)
             return Record(value=value, timestamp=ts)
         case "watermark":
             return Watermark(timestamp=fields.take("ts", _WHOLE))
@@ -472,8 +461,8 @@ def _element(command: str, fields: CommandFields) -> OperatorInput:
 def _outcome(attempt: CommandedAttempt, command: str, fields: CommandFields) -> Callable[[], None]:
     call = fields.take("call", _WHOLE)
     if command == "complete":
-        act = partial(attempt.complete, call, fields.take("results", a_list))
+        act = partial(attempt.function.complete, call, fields.take("results", a_list))
     else:
-        act = partial(attempt.fail, call, fields.take("error", a_text))
-    attempt.require_call(call)
+        act = partial(attempt.function.fail, call, fields.take("error", a_text))
+    attempt.function.require(call)
     return act

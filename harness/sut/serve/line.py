@@ -16,7 +16,16 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from harness.history.strict_json import Loose, strictly
-from harness.sut.serve.config import Code, CommandFields, CommandRefused, a_bool, a_list, a_whole, anything
+from harness.sut.serve.config import (
+    Code,
+    CommandFields,
+    CommandRefused,
+    a_bool,
+    a_list,
+    a_whole,
+    a_whole_or_null,
+    anything,
+)
 from harness.system.json_types import Json
 from reference_impl.elements import QueueElement, Record, Watermark, WatermarkStatus
 
@@ -59,7 +68,7 @@ def _element(raw: object) -> QueueElement:
         element = WatermarkStatus(idle=fields.take("idle", a_bool))
     else:
         value = fields.take("value", anything)
-        element = Record(value=value, timestamp=fields.take("ts", a_whole(or_null=True)))
+        element = Record(value=value, timestamp=fields.take("ts", a_whole_or_null))
     fields.end()
     return element
 

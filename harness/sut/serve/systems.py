@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Protocol, TypedDict, Unpack
+from typing import Protocol, TypedDict, Unpack
 
 from msgspec import Struct
 
@@ -88,7 +88,7 @@ class ScriptedFunction(AsyncFunction):
             case "nothing":
                 return
 
-    def complete(self, number: int, results: list[Any]) -> None:
+    def complete(self, number: int, results: list[object]) -> None:
         """Completes the call with results."""
         call = self._call(number)
         if call is not None:

@@ -12,7 +12,7 @@ from harness.scenario.model import Task, Workload
 from harness.scenario.workloads.lookups import Inputs, LookupSource
 from harness.scenario.workloads.sessions import Stamp, session_stamps
 from harness.sut.gated_inputs import GatedInputs
-from harness.sut.keyed_head import KeyedTask
+from harness.sut.keyed_head import KeyedHead, KeyedTask
 from harness.sut.positions import SubtaskSource
 from harness.sut.rescaling import HONEST_PARTS, KeyedParts
 from reference_impl.checkpoint_events import CheckpointMetaData, CheckpointOptions, StopMode
@@ -89,7 +89,7 @@ class KeyedRig:
         self.phases = MemoryPhases()
         self._loop = loop
         self._mailbox = Mailbox(loop=loop)
-        self._head = self.task.head(self, phases=self.phases, loop=loop)
+        self._head = KeyedHead(self.task, reader=self, phases=self.phases, loop=loop)
         self.lookups: RememberingLookups
         self.emitted: list[OperatorInput] = []
         self.failures: list[BaseException] = []

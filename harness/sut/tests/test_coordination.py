@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.history.event import Event, Wm
-from harness.sut.coordination import JournalledSubtask, LatencyMarkerHeld
+from harness.sut.coordination import AttemptLog, JournalledSubtask, LatencyMarkerHeld
 from harness.sut.tests.keyed_rig import MemoryPhases
 from reference_impl.elements import LatencyMarker, Watermark, WatermarkStatus
 
@@ -26,7 +26,7 @@ class MemoryJournal:
 def subtask(journal: MemoryJournal) -> JournalledSubtask:
     unused: Any = None
     made: Any = journal
-    return JournalledSubtask(journal=made, sink=unused, phases=MemoryPhases(), expect=None)
+    return JournalledSubtask(AttemptLog(journal=made, phases=MemoryPhases()), sink=unused)
 
 
 def test_a_latency_marker_that_leaves_at_once_leaves_no_event_a54_trust7() -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from harness.database.endpoint import Endpoint
+from harness.scenario.workloads.shape import Lookup
 from harness.sut import lookup_object
 from harness.sut.lookup_object import LookupFailed, LookupObject
 from harness.sut.user_lookup import UserLookup, user_lookup
@@ -19,7 +19,7 @@ from tools.cases import each
 
 SERVER = Endpoint(host="127.0.0.1", port=3307, user="ann", password="p@ss/word", database="shop")
 NOWHERE = Endpoint(host="", port=0, user="", password="", database="")
-RECORD = SimpleNamespace(id=4, key=7)
+RECORD = Lookup(id=4, key=7, service_ms=0)
 
 
 class Client:

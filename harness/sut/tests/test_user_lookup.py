@@ -8,11 +8,11 @@ import json
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from harness.scenario.workloads.shape import Lookup
 from harness.sut.user_lookup import (
     RESULT_BYTES_MAX,
     UserCodeStopped,
@@ -37,7 +37,7 @@ def outcome(function: Any) -> Any:
 
 
 async def _called(function: UserLookup) -> Any:
-    return await function(SimpleNamespace(id=4), "pool")
+    return await function(Lookup(id=4, key=7, service_ms=0), "pool")
 
 
 @pytest.mark.parametrize("error", [SystemExit(0), KeyboardInterrupt(), asyncio.CancelledError()])

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 from docker.errors import APIError  # type: ignore[import-untyped]  # it ships no types
@@ -20,11 +19,9 @@ from testcontainers.core.container import DockerContainer
 from testcontainers.core.network import Network
 
 from harness.scenario.outcome import WorldDescription
-from harness.system.child import Child
 from harness.system.choices import fresh_secret
-from harness.system.clock import Deadline, monotonic_us, wait_until
+from harness.system.clock import Deadline, wait_until
 from harness.system.errors import WorldError
-from harness.system.json_types import Json
 from harness.world.containers.container_server import (
     ContainerMachine,
     SmallVolume,
@@ -52,20 +49,6 @@ SERVER, SECOND = "mysql", "replica"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
-    """The published addresses of a world's parts, all on loopback, and its users."""
-
-    app: Credentials
-    root: Credentials
-    direct: Address
-    links: Mapping[str, Address]
-    replica: Address | None = None
-    """The second server; None: there is none."""
-    beside: Mapping[str, Address] = field(default_factory=dict)
-    """The links that a world has with a second server only."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Proxy:
     """A started proxy, and the addresses from its point of view."""
 
@@ -76,7 +59,6 @@ class _Proxy:
     """The database's address from the proxy's point of view; the same after a restart of the database."""
     second: str
     """The second server's; empty: there is none."""
-    wait_for: Callable[[Callable[[], bool], Deadline], None]
 
 
 @contextmanager
@@ -84,211 +66,194 @@ def open_containers_world(
     engine: Engine,
     images: Images,
     *,
-    why: str,
+    describe: Callable[[str, str], WorldDescription],
     ledger: Ledger,
-    ports: range | None,
     say: Callable[[str], None],
-    begun_us: int,
     needs: frozenset[str],
 ) -> Iterator[World]:
-    """A containers world for the duration of the block."""
-    app, root = (Credentials(user=user, password=fresh_secret()) for user in ("app", "root"))
-    plan = _Plan(
-        app=app,
-        root=root,
-        direct=Address(host=LOOPBACK, port=reserve_port(ledger, among=ports)),
-        links={link: Address(host=LOOPBACK, port=reserve_port(ledger, among=ports)) for link in LINKS},
-        **_plan_of_second(needs, ledger=ledger, ports=ports),
-    )
-    labels = labels_of_run(ledger)
+    """A containers world for the duration of the block; `describe` gets the titles of its server and proxy."""
     with ExitStack() as stack:
         ledger.note_engine()
         stack.callback(sweep_run, engine, ledger.run_id)  # the same removal as for a dead run
-        network = _network(labels)
-        small, name = "small-disk" in needs, f"floodmark-{ledger.run_id}"
-        volume = make_small_volume(engine, images.mysql, name=name, labels=labels) if small else None
-        made = partial(_mysql, images.mysql, needs=needs, plan=plan, network=network, labels=labels)
-        mysql, at = made(SERVER, plan.direct, volume=volume), plan.replica
-        second = None if at is None else made(SECOND, at, server_id=REPLICA_ID)
-        servers = [mysql, *([] if second is None else [second])]
+        site = _Site(ledger, needs=needs)
+        name = f"floodmark-{ledger.run_id}"
+        volume = (
+            make_small_volume(engine, images.mysql, name=name, labels=site.labels)
+            if "small-disk" in needs
+            else None
+        )
+        mysql = site.mysql(images.mysql, SERVER, site.direct, volume=volume)
+        servers = [mysql]
+        if site.replica is not None:
+            servers.append(site.mysql(images.mysql, SECOND, site.replica, server_id=REPLICA_ID))
         if images.toxiproxy is None:
-            process, control = start_own_proxy(ledger=ledger, ports=ports, say=say)
+            process, control = start_own_proxy(ledger=ledger, say=say)
             stack.callback(process.stop)
             _start(*servers)
-            proxy = _beside(process, control, plan=plan)
+            proxy, deadline = site.beside(control), Deadline(READY_LIMIT_S)
+            what = f"{process.name} to list its links"
+            process.wait_for(control.healthy, what=what, limit_s=deadline.left_s)
         else:
-            control = Toxiproxy(Address(host=LOOPBACK, port=reserve_port(ledger, among=ports)), say=say)
-            toxiproxy = _toxiproxy(images.toxiproxy, network, labels, plan=plan, control=control.control)
+            control = Toxiproxy(_published(ledger), say=say)
+            toxiproxy = site.toxiproxy(images.toxiproxy, control.control)
             _start(*servers, toxiproxy)
-            proxy = _inside(toxiproxy, control, plan=plan)
-        _wait_until_ready(mysql, proxy, plan=plan)
-        flavour, title = _flavour(plan.direct, root)
-        ask(plan.direct, root, *app_grants(app.user, mariadb=flavour == "mariadb"), database=None)
-        server = _server(mysql, volume, flavour=flavour, direct=plan.direct, plan=plan)
-        pair = None if second is None else _paired(second, server, proxy, plan=plan)
+            proxy, deadline = site.inside(control), Deadline(READY_LIMIT_S)
+            what = "Toxiproxy to list its links"
+            _wait_for(toxiproxy, control.healthy, what=what, deadline=deadline)
+        for link in LINKS:
+            control.create(link, listen=proxy.listens[link], upstream=proxy.upstream)
+        site.await_answers(mysql, {"directly": site.direct, **site.links}, who="MySQL", deadline=deadline)
+        version = str(ask(site.direct, site.root, "SELECT VERSION()", database=None)[0][0])
+        kind = "MariaDB" if "MariaDB" in version else "MySQL"
+        server = site.server(mysql, volume, flavour=kind.lower(), direct=site.direct)
+        pair = None if site.replica is None else site.paired(servers[1], site.replica, server, proxy)
         yield World(
-            description=_description(why, title, proxy.control.title(), begun_us),
-            links=plan.links,
-            direct=plan.direct,
-            app=app,
-            root=root,
-            proxy=proxy.control,
+            description=describe(f"{kind} {version.partition('-')[0]}", control.title()),
+            links=site.links,
+            direct=site.direct,
+            app=site.app,
+            root=site.root,
+            proxy=control,
             folder=ledger.folder,
             enrol=ledger.note_process,
-            lacks={**proxy_lacks(own=proxy.control.own), **containers_server_lacks(flavour=flavour)},
+            lacks={**proxy_lacks(own=control.own), **containers_server_lacks(flavour=server.flavour)},
             server=server if pair is None else server.with_pair(pair),
             pair=pair,
         )
 
 
-def _plan_of_second(needs: frozenset[str], *, ledger: Ledger, ports: range | None) -> Json:
-    """The published addresses of a second server and of its links, if there is to be one."""
-    if REPLICA not in needs:
-        return {}
-    names = (SECOND, PROBE, REPLICA_LINK)
-    replica, *beside = [Address(host=LOOPBACK, port=reserve_port(ledger, among=ports)) for _ in names]
-    return {"replica": replica, "beside": dict(zip((PROBE, REPLICA_LINK), beside, strict=True))}
+def _published(ledger: Ledger) -> Address:
+    return Address(host=LOOPBACK, port=reserve_port(ledger))
 
 
-def _paired(second: DockerContainer, first: Server, proxy: _Proxy, *, plan: _Plan) -> ServerPair:
-    """The second server, which follows the first when this returns."""
-    assert plan.replica is not None, "it was planned"
-    for link, upstream in ((PROBE, proxy.upstream), (REPLICA_LINK, proxy.second)):
-        proxy.control.create(link, listen=proxy.listens[link], upstream=upstream)
-    ways = {"directly": plan.replica, **plan.beside}
-    _wait_for_answers(second, ways, plan.app, who="the replica", deadline=Deadline(READY_LIMIT_S))
-    grants = app_grants(plan.app.user, mariadb=first.flavour == "mariadb")
-    ask(plan.replica, plan.root, *grants, database=None)
-    control = _server(second, None, flavour=first.flavour, direct=plan.replica, plan=plan)
-    pair = ServerPair(
-        primary=PairedServer(
-            server=first,
-            direct=plan.direct,
-            upstream=proxy.upstream,
-            source=Address(host=SERVER, port=MYSQL_PORT),
-        ),
-        replica=PairedServer(
-            server=control,
-            direct=plan.replica,
-            upstream=proxy.second,
-            source=Address(host=SECOND, port=MYSQL_PORT),
-        ),
-        proxy=proxy.control,
-        links=plan.beside,
-        app=plan.app,
-        root=plan.root,
-    )
-    pair.attach()
-    return pair
+class _Site:
+    """What the containers of a world have in common: users, published addresses on loopback, labels, the network."""
 
+    def __init__(self, ledger: Ledger, *, needs: frozenset[str]) -> None:
+        self.app, self.root = (Credentials(user=user, password=fresh_secret()) for user in ("app", "root"))
+        self.direct = _published(ledger)
+        self.links = {link: _published(ledger) for link in LINKS}
+        has_second = REPLICA in needs
+        self.replica = _published(ledger) if has_second else None
+        """The second server; None: there is none."""
+        self.beside_it = {link: _published(ledger) for link in (PROBE, REPLICA_LINK) if has_second}
+        """The links that a world has with a second server only."""
+        self.labels = labels_of_run(ledger)
+        self._needs = needs
+        # Testcontainers' settings are a module global read at import; these three must not depend on the environment.
+        testcontainers_config.ryuk_disabled = True  # our own reaper works offline and after a SIGKILL
+        testcontainers_config.connection_mode_override = ConnectionMode.docker_host
+        testcontainers_config.sleep_time = 0.05
+        self._network = Network(docker_network_kw={"labels": dict(self.labels)}).create()
 
-def _description(why: str, server: str, proxy: str, begun_us: int) -> WorldDescription:
-    ready_s = (monotonic_us() - begun_us) / 1_000_000
-    return WorldDescription(kind="containers", why=why, server=server, proxy=proxy, ready_s=ready_s)
+    def _container(self, image: str, published: Mapping[int, Address]) -> DockerContainer:
+        container = DockerContainer(image).with_network(self._network).with_kwargs(labels=dict(self.labels))
+        bindings: Any = (
+            container.ports
+        )  # typed for port numbers; the engine's client also takes (address, port)
+        bindings.update({f"{inside}/tcp": (out.host, out.port) for inside, out in published.items()})
+        return container
 
+    def mysql(
+        self,
+        image: str,
+        alias: str,
+        published: Address,
+        *,
+        volume: SmallVolume | None = None,
+        server_id: int = 1,
+    ) -> DockerContainer:
+        container = self._container(image, {MYSQL_PORT: published})
+        container.with_network_aliases(alias)
+        container.with_envs(
+            MYSQL_ROOT_PASSWORD=self.root.password,
+            MYSQL_USER=self.app.user,
+            MYSQL_PASSWORD=self.app.password,
+            MYSQL_DATABASE=DATABASE,
+        )
+        if volume is not None:
+            container.with_kwargs(labels=dict(self.labels), mounts=[volume.mount])
+        # Options only: the image's entrypoint puts the server's program before them.
+        options = server_options(needs=self._needs, server_id=server_id)
+        return container.with_command([*options, f"--loose-innodb-redo-log-capacity={REDO_BYTES}"])
 
-def _flavour(direct: Address, root: Credentials) -> tuple[str, str]:
-    """`mysql` or `mariadb`, and a title like `MySQL 9.7.4`."""
-    version = str(ask(direct, root, "SELECT VERSION()", database=None)[0][0])
-    name = "MariaDB" if "MariaDB" in version else "MySQL"
-    return name.lower(), f"{name} {version.partition('-')[0]}"
+    def toxiproxy(self, image: str, control: Address) -> DockerContainer:
+        links = {**self.links, **self.beside_it}
+        published = {LINK_PORTS[link]: address for link, address in links.items()}
+        return self._container(image, {CONTROL_PORT: control, **published})
 
+    def inside(self, control: Toxiproxy) -> _Proxy:
+        """Toxiproxy, in the database's network."""
+        return _Proxy(
+            control=control,
+            listens={link: f"0.0.0.0:{LINK_PORTS[link]}" for link in (*self.links, *self.beside_it)},
+            upstream=f"{SERVER}:{MYSQL_PORT}",
+            second="" if self.replica is None else f"{SECOND}:{MYSQL_PORT}",
+        )
 
-def _server(
-    mysql: DockerContainer, volume: SmallVolume | None, *, flavour: str, direct: Address, plan: _Plan
-) -> Server:
-    """The server control for faults."""
+    def beside(self, control: Toxiproxy) -> _Proxy:
+        """Our own proxy, outside the containers; it dials the database's published port."""
+        links = {**self.links, **self.beside_it}
+        return _Proxy(
+            control=control,
+            listens={link: f"{address.host}:{address.port}" for link, address in links.items()},
+            upstream=f"{self.direct.host}:{self.direct.port}",
+            second="" if self.replica is None else f"{self.replica.host}:{self.replica.port}",
+        )
 
-    def wait(condition: Callable[[], bool], what: str, deadline: Deadline) -> None:
-        _wait_for(mysql, condition, what=what, deadline=deadline)
+    def server(
+        self, mysql: DockerContainer, volume: SmallVolume | None, *, flavour: str, direct: Address
+    ) -> Server:
+        """The server control for faults; its user gets its grants."""
+        grants = app_grants(self.app.user, mariadb=flavour == "mariadb")
+        ask(direct, self.root, *grants, database=None)
 
-    machine = ContainerMachine(mysql.get_wrapped_container(), volume=volume, wait=wait)
-    return Server(machine, flavour=flavour, address=direct, root=plan.root, user=plan.app.user)
+        def wait(condition: Callable[[], bool], what: str, deadline: Deadline) -> None:
+            _wait_for(mysql, condition, what=what, deadline=deadline)
 
+        machine = ContainerMachine(mysql.get_wrapped_container(), volume=volume, wait=wait)
+        return Server(machine, flavour=flavour, address=direct, root=self.root, user=self.app.user)
 
-def _network(labels: Mapping[str, str]) -> Network:
-    # Testcontainers' settings are a module global read at import; these three must not depend on the environment.
-    testcontainers_config.ryuk_disabled = True  # our own reaper works offline and after a SIGKILL
-    testcontainers_config.connection_mode_override = ConnectionMode.docker_host
-    testcontainers_config.sleep_time = 0.05
-    return Network(docker_network_kw={"labels": dict(labels)}).create()
+    def paired(
+        self, container: DockerContainer, replica: Address, first: Server, proxy: _Proxy
+    ) -> ServerPair:
+        """The second server, which follows the first when this returns."""
+        for link, upstream in ((PROBE, proxy.upstream), (REPLICA_LINK, proxy.second)):
+            proxy.control.create(link, listen=proxy.listens[link], upstream=upstream)
+        ways, deadline = {"directly": replica, **self.beside_it}, Deadline(READY_LIMIT_S)
+        self.await_answers(container, ways, who="the replica", deadline=deadline)
+        second = self.server(container, None, flavour=first.flavour, direct=replica)
+        pair = ServerPair(
+            primary=PairedServer(
+                server=first,
+                direct=self.direct,
+                upstream=proxy.upstream,
+                source=Address(host=SERVER, port=MYSQL_PORT),
+            ),
+            replica=PairedServer(
+                server=second,
+                direct=replica,
+                upstream=proxy.second,
+                source=Address(host=SECOND, port=MYSQL_PORT),
+            ),
+            proxy=proxy.control,
+            links=self.beside_it,
+            app=self.app,
+            root=self.root,
+        )
+        pair.attach()
+        return pair
 
-
-def _mysql(
-    image: str,
-    alias: str,
-    published: Address,
-    *,
-    needs: frozenset[str],
-    plan: _Plan,
-    network: Network,
-    labels: Mapping[str, str],
-    volume: SmallVolume | None = None,
-    server_id: int = 1,
-) -> DockerContainer:
-    container = _container(image, network=network, labels=labels, published={MYSQL_PORT: published})
-    container.with_network_aliases(alias)
-    container.with_envs(
-        MYSQL_ROOT_PASSWORD=plan.root.password,
-        MYSQL_USER=plan.app.user,
-        MYSQL_PASSWORD=plan.app.password,
-        MYSQL_DATABASE=DATABASE,
-    )
-    if volume is not None:
-        container.with_kwargs(labels=dict(labels), mounts=[volume.mount])
-    # Options only: the image's entrypoint puts the server's program before them.
-    options = server_options(needs=needs, server_id=server_id)
-    return container.with_command([*options, f"--loose-innodb-redo-log-capacity={REDO_BYTES}"])
-
-
-def _toxiproxy(
-    image: str, network: Network, labels: Mapping[str, str], *, plan: _Plan, control: Address
-) -> DockerContainer:
-    links = {**plan.links, **plan.beside}
-    published = {CONTROL_PORT: control, **{LINK_PORTS[link]: address for link, address in links.items()}}
-    return _container(image, network=network, labels=labels, published=published)
-
-
-def _inside(container: DockerContainer, control: Toxiproxy, *, plan: _Plan) -> _Proxy:
-    """Toxiproxy, in the database's network."""
-
-    def wait_for(condition: Callable[[], bool], deadline: Deadline) -> None:
-        _wait_for(container, condition, what="Toxiproxy to list its links", deadline=deadline)
-
-    listens = {link: f"0.0.0.0:{LINK_PORTS[link]}" for link in (*plan.links, *plan.beside)}
-    return _Proxy(
-        control=control,
-        listens=listens,
-        upstream=f"{SERVER}:{MYSQL_PORT}",
-        second="" if plan.replica is None else f"{SECOND}:{MYSQL_PORT}",
-        wait_for=wait_for,
-    )
-
-
-def _beside(process: Child, control: Toxiproxy, *, plan: _Plan) -> _Proxy:
-    """Our own proxy, outside the containers; it dials the database's published port."""
-
-    def wait_for(condition: Callable[[], bool], deadline: Deadline) -> None:
-        process.wait_for(condition, what=f"{process.name} to list its links", limit_s=deadline.left_s)
-
-    links = {**plan.links, **plan.beside}
-    listens = {link: f"{address.host}:{address.port}" for link, address in links.items()}
-    return _Proxy(
-        control=control,
-        listens=listens,
-        upstream=f"{plan.direct.host}:{plan.direct.port}",
-        second="" if plan.replica is None else f"{plan.replica.host}:{plan.replica.port}",
-        wait_for=wait_for,
-    )
-
-
-def _container(
-    image: str, *, network: Network, labels: Mapping[str, str], published: Mapping[int, Address]
-) -> DockerContainer:
-    container = DockerContainer(image).with_network(network).with_kwargs(labels=dict(labels))
-    bindings: Any = container.ports  # typed for port numbers; the engine's client also takes (address, port)
-    bindings.update({f"{inside}/tcp": (outside.host, outside.port) for inside, outside in published.items()})
-    return container
+    def await_answers(
+        self, container: DockerContainer, ways: Mapping[str, Address], *, who: str, deadline: Deadline
+    ) -> None:
+        """Waits until `SELECT 1` is answered over each way; the error says which way was not."""
+        holds, lacks = proof_of(ways, self.app)
+        try:
+            _wait_for(container, holds, what=f"{who} to answer SELECT 1", deadline=deadline)
+        except WorldError as error:
+            error.add_note(f"last attempt, {lacks()}")
+            raise
 
 
 def _start(*containers: DockerContainer) -> None:
@@ -304,28 +269,6 @@ def _start(*containers: DockerContainer) -> None:
                 fix="set FLOODMARK_PORTS to a range with free ports if a port is taken; "
                 "else see the engine's log",
             ) from error
-
-
-def _wait_until_ready(mysql: DockerContainer, proxy: _Proxy, *, plan: _Plan) -> None:
-    """Wait until `SELECT 1` works as the user, directly and through every link."""
-    deadline = Deadline(READY_LIMIT_S)
-    proxy.wait_for(proxy.control.healthy, deadline)
-    for link in LINKS:
-        proxy.control.create(link, listen=proxy.listens[link], upstream=proxy.upstream)
-    ways = {"directly": plan.direct, **plan.links}
-    _wait_for_answers(mysql, ways, plan.app, who="MySQL", deadline=deadline)
-
-
-def _wait_for_answers(
-    container: Any, ways: Mapping[str, Address], app: Credentials, *, who: str, deadline: Deadline
-) -> None:
-    """Waits until `SELECT 1` is answered over each way; the error says which way was not."""
-    holds, lacks = proof_of(ways, app)
-    try:
-        _wait_for(container, holds, what=f"{who} to answer SELECT 1", deadline=deadline)
-    except WorldError as error:
-        error.add_note(f"last attempt, {lacks()}")
-        raise
 
 
 def _wait_for(

@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
 
 import docker  # type: ignore[import-untyped]  # it ships no types
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound  # type: ignore[import-untyped]  # it ships no types  # type: ignore[import-untyped]  # it ships no types
@@ -38,7 +37,7 @@ BUILD_LIMIT_S = 300
 class Engine:
     """A container engine that answers."""
 
-    client: Any
+    client: docker.DockerClient
     title: str
     """For example `Docker 20.10.24`."""
 
@@ -119,7 +118,7 @@ class Engine:
                 self.client.images.remove(earlier)
 
 
-def _client(limit_s: int) -> Any:
+def _client(limit_s: int) -> docker.DockerClient:
     """A client with its own time limit."""
     return docker.from_env(timeout=limit_s)
 
@@ -276,7 +275,7 @@ def sweep_dead_owners(engine: Engine) -> list[Reaped]:
     ]
 
 
-def _remove_container(container: Any) -> bool:
+def _remove_container(container: docker.models.containers.Container) -> bool:
     """Remove the container; False if another process removes it, and then returns after it is gone.
 
     Two of our processes that start together both find what a dead owner left.
@@ -295,11 +294,11 @@ def _remove_container(container: Any) -> bool:
     return True
 
 
-def _volumes(engine: Engine, label: str) -> list[Any]:
+def _volumes(engine: Engine, label: str) -> list[docker.models.volumes.Volume]:
     return list(engine.client.volumes.list(filters={"label": label}))
 
 
-def _networks(engine: Engine, label: str) -> list[Any]:
+def _networks(engine: Engine, label: str) -> list[docker.models.networks.Network]:
     return list(engine.client.networks.list(filters={"label": label}))
 
 

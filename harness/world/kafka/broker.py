@@ -61,8 +61,8 @@ class KafkaBroker:
         """Prepares everything and starts nothing. Raises WorldError where Java or the jars are missing."""
         self._ledger = ledger
         self._folder = ledger.folder / f"kafka-{fresh_secret()[:8]}"
-        self.address = Address(host=LOOPBACK, port=reserve_port(ledger, among=settings.ports))
-        control = reserve_port(ledger, among=settings.ports)
+        self.address = Address(host=LOOPBACK, port=reserve_port(ledger))
+        control = reserve_port(ledger)
         jars = find_kafka(settings)
         self._command = (
             *(str(find_java_for_kafka(settings)), *OPTIONS, "-cp", ":".join(map(str, jars.broker))),

@@ -9,7 +9,7 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from harness.system.child import run_to_end
@@ -44,12 +44,19 @@ def is_current(engine: Engine, image: str) -> bool:
     return engine.label_of(image, RECIPE_LABEL) == _digest(recipe)
 
 
-def build_mysql_image(engine: Engine, *, scratch: Path, path: str, say: Callable[[str], None]) -> None:
+def build_mysql_image(engine: Engine, task: Provision) -> None:
     """Build the MySQL image with an initialised data folder. Needs root, because mmdebstrap makes a system's files."""
-    _require_mmdebstrap(path)
+    fix = "run it as root on Debian (`apt-get install mmdebstrap`), pull the images, or use --world local"
+    if shutil.which("mmdebstrap", path=task.settings.path) is None:
+        raise WorldError("the MySQL image cannot be built: there is no mmdebstrap here", fix=fix)
+    if os.geteuid() != 0:
+        raise WorldError(
+            "the MySQL image cannot be built: mmdebstrap needs root to make a system's files", fix=fix
+        )
+    scratch = task.ledger.folder
     with tempfile.TemporaryDirectory(dir=scratch) as name:
         folder = Path(name)
-        say(f"collecting MySQL and what it needs from Debian {SUITE}")
+        task.say(f"collecting MySQL and what it needs from Debian {SUITE}")
         packages = folder / "packages.tar"
         run_to_end(
             [
@@ -64,27 +71,10 @@ def build_mysql_image(engine: Engine, *, scratch: Path, path: str, say: Callable
             limit_s=PACKAGES_LIMIT_S,
             fix=f"see that Debian's mirrors can be reached and that {scratch} has 1 GB free",
         )
-        say("baking the MySQL image")
+        task.say("baking the MySQL image")
         engine.import_image(packages, BASE)
         packages.unlink()
         _build(engine, folder, image=OFFLINE_MYSQL, recipe=MYSQL_RECIPE, arguments={"BASE": BASE})
-
-
-def build_toxiproxy_image(engine: Engine, *, scratch: Path, program: Path) -> None:
-    """Build the image with only Toxiproxy's static program."""
-    with tempfile.TemporaryDirectory(dir=scratch) as name:
-        shutil.copy2(program, Path(name) / program.name)
-        _build(engine, Path(name), image=OFFLINE_TOXIPROXY, recipe=TOXIPROXY_RECIPE, arguments={})
-
-
-def _require_mmdebstrap(path: str) -> None:
-    fix = "run it as root on Debian (`apt-get install mmdebstrap`), pull the images, or use --world local"
-    if shutil.which("mmdebstrap", path=path) is None:
-        raise WorldError("the MySQL image cannot be built: there is no mmdebstrap here", fix=fix)
-    if os.geteuid() != 0:
-        raise WorldError(
-            "the MySQL image cannot be built: mmdebstrap needs root to make a system's files", fix=fix
-        )
 
 
 def _build(
@@ -126,7 +116,7 @@ def provide_offline_images(task: Provision) -> Iterator[ProvisionStep]:
     if is_current(engine, OFFLINE_MYSQL) and not task.rebuild:
         outcome = "already there"
     else:
-        build_mysql_image(engine, scratch=task.ledger.folder, path=task.settings.path, say=task.say)
+        build_mysql_image(engine, task)
         outcome = "built"
     yield timed_step(OFFLINE_MYSQL, outcome, begun_us)
 
@@ -141,5 +131,7 @@ def _toxiproxy_image(task: Provision, engine: Engine) -> str:
             program = build_proxy_program(task.settings, scratch=task.ledger.folder, say=task.say)
         except WorldError as lacking:
             return f"left out, our own proxy serves; {lacking.what}"
-    build_toxiproxy_image(engine, scratch=task.ledger.folder, program=program)
+    with tempfile.TemporaryDirectory(dir=task.ledger.folder) as name:  # it holds the static program only
+        shutil.copy2(program, Path(name) / program.name)
+        _build(engine, Path(name), image=OFFLINE_TOXIPROXY, recipe=TOXIPROXY_RECIPE, arguments={})
     return "built"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.scenario.outcome import WorldDescription
 from harness.system.clock import monotonic_us
 from harness.system.errors import UsageError, WorldError
 from harness.world.containers import find_engine, sweep_run
@@ -56,17 +57,24 @@ def open_world(
     """
     begun_us = monotonic_us()
     chosen = WorldSettings.from_environment() if settings is None else settings
-    choice = choose_world(kind, settings=chosen, proxy=proxy, needs=needs, offline=offline, say=announce)
+    asked = WorldAsked(settings=chosen, proxy=proxy, needs=needs, offline=offline, say=announce)
+    choice = choose_world(kind, asked)
     announce(choice.why)
     chosen.places.make()
     for left in reap(chosen.places, sweep_run):
         announce(_remains(left))
-    with open_ledger(chosen.places, sweep_run) as ledger:
+
+    def describe(server: str, proxy: str) -> WorldDescription:
+        ready_s = (monotonic_us() - begun_us) / 1_000_000
+        kind = "local" if isinstance(choice.parts, LocalParts) else "containers"
+        return WorldDescription(kind=kind, why=choice.why, server=server, proxy=proxy, ready_s=ready_s)
+
+    with open_ledger(chosen, sweep_run) as ledger:
         match choice.parts:
             case LocalParts() as parts:
                 opened = open_local_world(
-                    parts, why=choice.why, needs=needs, ledger=ledger, settings=chosen, say=announce,
-                    begun_us=begun_us, keeps_in=keeps_in,
+                    parts, describe=describe, needs=needs, ledger=ledger, settings=chosen, say=announce,
+                    keeps_in=keeps_in,
                 )  # fmt: skip
             case (engine, images):
                 assert keeps_in is None, "the data of a container go with it"
@@ -78,24 +86,14 @@ def open_world(
                 ):  # what the engine completed after its client was killed
                     announce(_remains(left))
                 opened = open_containers_world(
-                    engine, images, why=choice.why, needs=needs, ledger=ledger, ports=chosen.ports, say=announce,
-                    begun_us=begun_us,
-                )  # fmt: skip
+                    engine, images, describe=describe, needs=needs, ledger=ledger, say=announce
+                )
         with opened as world:
             yield world
 
 
-def choose_world(
-    kind: str,
-    *,
-    settings: WorldSettings,
-    offline: bool,
-    say: Callable[[str], None],
-    proxy: str = "auto",
-    needs: frozenset[str] = frozenset(),
-) -> Choice:
+def choose_world(kind: str, asked: WorldAsked) -> Choice:
     """Choose the world and the proxy. Raises WorldError that says what each world lacks."""
-    asked = _Asked(settings=settings, proxy=proxy, needs=needs, offline=offline, say=say)
     match kind:
         case "local":
             return _local(asked, why="local world: asked for")
@@ -110,17 +108,17 @@ def choose_world(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
+class WorldAsked:
     """The request, common to all kinds of world."""
 
     settings: WorldSettings
-    proxy: str
-    needs: frozenset[str]
     offline: bool
     say: Callable[[str], None]
+    proxy: str = "auto"
+    needs: frozenset[str] = frozenset()
 
 
-def _automatic(asked: _Asked) -> Choice:
+def _automatic(asked: WorldAsked) -> Choice:
     """Containers if an engine answers and the images can be had, else local; local first if a fault needs it."""
     if ONLY_LOCAL in asked.needs:
         with suppress(WorldError):
@@ -137,12 +135,12 @@ def _automatic(asked: _Asked) -> Choice:
             ) from no_containers
 
 
-def _local(asked: _Asked, *, why: str) -> Choice:
+def _local(asked: WorldAsked, *, why: str) -> Choice:
     parts = find_local_parts(asked.settings, proxy=asked.proxy, needs=asked.needs)
     return Choice(parts=parts, why=f"{why}; {parts.proxy.why}")
 
 
-def _containers(asked: _Asked, *, why: str) -> Choice:
+def _containers(asked: WorldAsked, *, why: str) -> Choice:
     wanted, why_proxy = wanted_proxy(asked.proxy, needs=asked.needs)
     engine = find_engine(asked.settings)
     from harness.world.containers.engine import choose_images  # noqa: PLC0415

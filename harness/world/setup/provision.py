@@ -66,7 +66,7 @@ def provisioning(settings: WorldSettings, *, rebuild: bool, say: Say) -> Iterato
     """A run of `setup` for the duration of the block; unfinished things are removed, even after a SIGKILL."""
     settings.places.make()
     reap(settings.places, sweep_run)
-    with open_ledger(settings.places, sweep_run) as ledger:
+    with open_ledger(settings, sweep_run) as ledger:
         yield Provision(settings=settings, ledger=ledger, rebuild=rebuild, say=say)
 
 
@@ -93,7 +93,7 @@ def _server(task: Provision) -> tuple[ServerProgram, str]:
     else:
         if not task.rebuild or found.root is None:  # an installed server is not ours to replace
             return found, f"{found.title} at {found.program}, already there"
-    unpacked = unpack_server(task.settings, scratch=task.ledger.folder, say=task.say)
+    unpacked = unpack_server(task)
     return unpacked, f"{unpacked.title} unpacked into {unpacked.root}"
 
 
@@ -127,7 +127,7 @@ def _clock(task: Provision) -> str:
     found = find_clock_library(task.settings)
     if found is None or (task.rebuild and found.is_relative_to(task.settings.places.clock)):
         try:
-            unpack_clock(task.settings, scratch=task.ledger.folder, say=task.say)
+            unpack_clock(task)
         except WorldError as lacking:
             return f"cannot be shifted here: {lacking.what}"
         unpacked = find_clock_library(task.settings)
@@ -174,31 +174,37 @@ FIX = (
 )
 
 
-def unpack_server(settings: WorldSettings, *, scratch: Path, say: Callable[[str], None]) -> ServerProgram:
-    """Unpack a server into the cache and return it; `scratch` must be on the cache's disk."""
-    with tempfile.TemporaryDirectory(dir=scratch) as name:
-        return _adopt(_unpacked(SERVERS, settings=settings, folder=Path(name), say=say), settings=settings)
+def unpack_server(task: Provision) -> ServerProgram:
+    """Unpack a server into the cache and return it."""
+    with tempfile.TemporaryDirectory(dir=task.ledger.folder) as name:
+        return _adopt(_unpacked(task, SERVERS, folder=Path(name)), settings=task.settings)
 
 
-def unpack_clock(settings: WorldSettings, *, scratch: Path, say: Callable[[str], None]) -> None:
+def unpack_clock(task: Provision) -> None:
     """Unpack the clock library into the cache; `find_clock_library` checks whether it loads."""
-    with tempfile.TemporaryDirectory(dir=scratch) as name:
-        root = _unpacked(CLOCKS, settings=settings, folder=Path(name), say=say)
-        if settings.places.clock.exists():
-            shutil.rmtree(settings.places.clock)
-        root.rename(settings.places.clock)
+    clock = task.settings.places.clock
+    with tempfile.TemporaryDirectory(dir=task.ledger.folder) as name:
+        root = _unpacked(task, CLOCKS, folder=Path(name))
+        if clock.exists():
+            shutil.rmtree(clock)
+        root.rename(clock)
 
 
-def _unpacked(
-    wishes: Sequence[Sequence[str]], *, settings: WorldSettings, folder: Path, say: Callable[[str], None]
-) -> Path:
+def _unpacked(task: Provision, wishes: Sequence[Sequence[str]], *, folder: Path) -> Path:
     """Unpack the first available package set with its dependencies below a folder."""
-    _require_apt(settings.path)
+    programs = ("apt-get", "dpkg-deb")
+    missing = [one for one in programs if shutil.which(one, path=task.settings.path) is None]
+    if missing:
+        raise WorldError(
+            f"a server can be unpacked only on Debian and systems based on it: there is no {' and no '.join(missing)}",
+            fix="install MySQL or MariaDB so that mysqld is on the PATH, name it in FLOODMARK_MYSQLD, "
+            "or use --world containers",
+        )
     apt = ["env", f"APT_CONFIG={_private_configuration(folder)}"]
-    say("reading the distribution's package lists")
+    task.say("reading the distribution's package lists")
     lists = _update(apt)
     packages = _packages(apt, wishes, lists=lists)
-    say(f"downloading {', '.join(packages)}")
+    task.say(f"downloading {', '.join(packages)}")
     archives, root = folder / "archives", folder / "root"
     archives.mkdir()
     run_to_end(
@@ -216,16 +222,6 @@ def _unpacked(
             fix="free space in the cache, or set FLOODMARK_CACHE",
         )
     return root
-
-
-def _require_apt(path: str) -> None:
-    missing = [program for program in ("apt-get", "dpkg-deb") if shutil.which(program, path=path) is None]
-    if missing:
-        raise WorldError(
-            f"a server can be unpacked only on Debian and systems based on it: there is no {' and no '.join(missing)}",
-            fix="install MySQL or MariaDB so that mysqld is on the PATH, name it in FLOODMARK_MYSQLD, "
-            "or use --world containers",
-        )
 
 
 def _private_configuration(folder: Path) -> Path:

@@ -25,7 +25,7 @@ def places(tmp_path: Path) -> Places:
 @pytest.fixture
 def ledger(places: Places) -> Iterator[Ledger]:
     """An open ledger that this process owns."""
-    opened = Ledger.new(places).begin()
+    opened = Ledger(places).begin()
     yield opened
     opened.close(no_engine)
 

@@ -17,7 +17,7 @@ from harness.system.process_identity import identify
 from harness.world import server_program
 from harness.world.ledger import Ledger, dead_runs, open_ledger, reap, reserve_port
 from harness.world.mysql_server import mount_small_disk, no_small_disk
-from harness.world.settings import Places
+from harness.world.settings import Places, WorldSettings
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def broken(run_id: str) -> list[str]:
 
 
 def test_a_closed_ledger_leaves_nothing(places: Places, sleeper: subprocess.Popen[bytes]) -> None:
-    ledger = Ledger.new(places).begin()
+    ledger = Ledger(places).begin()
     ledger.note_process(sleeper.pid)
     reserve_port(ledger)
     (ledger.folder / "file").write_text("anything")
@@ -83,7 +83,7 @@ def test_an_interruption_at_any_line_of_the_beginning_leaves_nothing(places: Pla
         before = sys.gettrace()
         sys.settrace(_interrupted_at(line))
         try:
-            with open_ledger(places, swept):
+            with open_ledger(WorldSettings(places=places), swept):
                 break
         except KeyboardInterrupt:
             interrupted += 1
@@ -105,7 +105,7 @@ def test_the_things_of_a_living_run_are_not_touched(ledger: Ledger, sleeper: sub
 
 
 def test_a_dead_runs_things_are_removed_and_told(places: Places, sleeper: subprocess.Popen[bytes]) -> None:
-    ledger = Ledger.new(places).begin()
+    ledger = Ledger(places).begin()
     ledger.note_process(sleeper.pid)
     ledger.note_engine()
     port = reserve_port(ledger)
@@ -128,7 +128,7 @@ def test_a_dead_runs_things_are_removed_and_told(places: Places, sleeper: subpro
 def test_a_process_that_has_a_dead_ones_pid_is_spared(
     places: Places, sleeper: subprocess.Popen[bytes]
 ) -> None:
-    ledger = Ledger.new(places).begin()
+    ledger = Ledger(places).begin()
     with ledger.path.open("a") as file:
         file.write(json.dumps({"process": {"pid": sleeper.pid, "started": 1}}) + "\n")
     bury(ledger)
@@ -147,7 +147,7 @@ def test_the_shared_memory_of_a_killed_servers_clock_goes_with_the_process(
     somebody_elses = tmp_path / "faketime_shm_1"
     for path in (memory, semaphore, somebody_elses):
         path.touch()
-    ledger = Ledger.new(places).begin()
+    ledger = Ledger(places).begin()
     ledger.note_process(sleeper.pid)
 
     closed = ledger.close(swept)
@@ -168,7 +168,7 @@ def test_the_shared_memory_of_a_living_process_that_has_a_dead_ones_pid_stays(
     monkeypatch.setattr(server_program, "SHARED_MEMORY", tmp_path)
     memory = tmp_path / f"faketime_shm_{sleeper.pid}"
     memory.touch()
-    ledger = Ledger.new(places).begin()
+    ledger = Ledger(places).begin()
     with ledger.path.open("a") as file:
         file.write(json.dumps({"process": {"pid": sleeper.pid, "started": 1}}) + "\n")
 
@@ -178,7 +178,7 @@ def test_the_shared_memory_of_a_living_process_that_has_a_dead_ones_pid_stays(
 
 
 def test_a_lock_that_another_run_took_first_is_spared(places: Places) -> None:
-    slow, quick = Ledger.new(places).begin(), Ledger.new(places).begin()
+    slow, quick = Ledger(places).begin(), Ledger(places).begin()
     port = reserve_port(quick)
     slow.note_port(port)
     bury(slow)
@@ -190,7 +190,7 @@ def test_a_lock_that_another_run_took_first_is_spared(places: Places) -> None:
 
 
 def test_what_cannot_be_removed_stays_in_the_ledger_for_the_next_reaper(places: Places) -> None:
-    ledger = Ledger.new(places).begin()
+    ledger = Ledger(places).begin()
     ledger.note_engine()
     bury(ledger)
 
@@ -203,7 +203,7 @@ def test_what_cannot_be_removed_stays_in_the_ledger_for_the_next_reaper(places: 
 
 
 def test_runs_of_another_machine_on_a_shared_folder_are_left_alone(places: Places) -> None:
-    ledger = Ledger.new(places).begin()
+    ledger = Ledger(places).begin()
     bury(ledger, machine="elsewhere")
 
     assert reap(places, swept) == []
@@ -212,7 +212,7 @@ def test_runs_of_another_machine_on_a_shared_folder_are_left_alone(places: Place
 
 
 def test_a_torn_last_line_hides_nothing_of_the_rest(places: Places) -> None:
-    ledger = Ledger.new(places).begin()
+    ledger = Ledger(places).begin()
     bury(ledger)
     with ledger.path.open("a") as file:
         file.write('{"folder":"/somewh')
@@ -245,7 +245,7 @@ def test_a_ledger_that_cannot_be_written_says_where_and_what_to_do(ledger: Ledge
 def test_a_mount_of_a_dead_run_is_unmounted_before_its_folder_goes(places: Places) -> None:
     if no_small_disk():
         pytest.skip(no_small_disk())
-    ledger = Ledger.new(places).begin()
+    ledger = Ledger(places).begin()
     disk = ledger.folder / "disk"
     mount_small_disk(disk, size_bytes=1 << 20, ledger=ledger)
     (disk / "file").write_text("anything")
@@ -260,7 +260,7 @@ def test_a_mount_of_a_dead_run_is_unmounted_before_its_folder_goes(places: Place
 
 
 def test_a_ledger_that_announces_a_mount_which_never_came_is_undone_all_the_same(places: Places) -> None:
-    ledger = Ledger.new(places).begin()
+    ledger = Ledger(places).begin()
     ledger.note_mount(ledger.folder / "disk")
     bury(ledger)
 
@@ -270,7 +270,7 @@ def test_a_ledger_that_announces_a_mount_which_never_came_is_undone_all_the_same
 def test_a_marked_process_is_ended_although_its_parent_died_and_it_has_a_session_of_its_own(
     places: Places,
 ) -> None:
-    ledger = Ledger.new(places).begin()
+    ledger = Ledger(places).begin()
     ledger.note_mark("FLOODMARK_JOB_RUN=of-this-test")
     leaves_one = (
         "import os, sys\n"

@@ -31,19 +31,21 @@ def test_a_reserved_port_can_be_bound_and_is_no_ephemeral_one(ledger: Ledger) ->
 
 
 def test_two_runs_never_get_one_port(ledger: Ledger, places: Places) -> None:
-    other = Ledger.new(places).begin()
     three = range(preferred_range()[0], preferred_range()[0] + 3)
+    ledger.ports = three
+    other = Ledger(places, ports=three).begin()
 
-    mine = [reserve_port(ledger, among=three), reserve_port(ledger, among=three)]
-    theirs = reserve_port(other, among=three)
+    mine = [reserve_port(ledger), reserve_port(ledger)]
+    theirs = reserve_port(other)
 
     assert sorted([*mine, theirs]) == list(three)
     other.close(lambda _run: [])
 
 
 def test_a_port_that_is_taken_is_a_world_error_with_a_fix(ledger: Ledger, taken: int) -> None:
+    ledger.ports = range(taken, taken + 1)
     with pytest.raises(WorldError, match="FLOODMARK_PORTS") as caught:
-        reserve_port(ledger, among=range(taken, taken + 1))
+        reserve_port(ledger)
 
     assert str(taken) in caught.value.what
     assert caught.value.exit_code == 11
@@ -51,10 +53,10 @@ def test_a_port_that_is_taken_is_a_world_error_with_a_fix(ledger: Ledger, taken:
 
 def test_a_closed_runs_ports_can_be_reserved_again(places: Places) -> None:
     one = range(preferred_range()[7], preferred_range()[7] + 1)
-    first = Ledger.new(places).begin()
-    reserve_port(first, among=one)
+    first = Ledger(places, ports=one).begin()
+    reserve_port(first)
     first.close(lambda _run: [])
-    second = Ledger.new(places).begin()
+    second = Ledger(places, ports=one).begin()
 
-    assert reserve_port(second, among=one) == one[0]
+    assert reserve_port(second) == one[0]
     second.close(lambda _run: [])

@@ -15,8 +15,8 @@ from harness.world.mysql_server import copy_data_folder, local_server_lacks, pre
 from harness.world.proxy_program import find_proxy_program
 from harness.world.server_program import MANIFEST, find_server
 from harness.world.settings import Places, WorldSettings
-from harness.world.setup.opening import choose_world
-from harness.world.setup.provision import unpack_server
+from harness.world.setup.opening import WorldAsked, choose_world
+from harness.world.setup.provision import provisioning, unpack_server
 
 MYSQL = "/usr/sbin/mysqld  Ver 9.7.4 for Linux on x86_64 (MySQL Community Server - GPL)"
 MARIADB = "mariadbd  Ver 10.11.19-MariaDB-0+deb12u1 for debian-linux-gnu on x86_64 (Debian 12)"
@@ -96,7 +96,7 @@ def test_the_proxy_of_the_path_wins_over_the_built_one(bare: WorldSettings, tmp_
 
 def test_a_local_world_names_all_that_is_missing_and_the_command_that_gets_it(bare: WorldSettings) -> None:
     with pytest.raises(WorldError, match=r"no database server.*no Toxiproxy") as caught:
-        choose_world("local", proxy="toxiproxy", settings=bare, offline=True, say=print)
+        choose_world("local", WorldAsked(proxy="toxiproxy", settings=bare, offline=True, say=print))
 
     assert caught.value.fix == "floodmark setup"
     assert caught.value.exit_code == 11
@@ -104,7 +104,7 @@ def test_a_local_world_names_all_that_is_missing_and_the_command_that_gets_it(ba
 
 def test_auto_with_nothing_says_what_both_worlds_lack(bare: WorldSettings) -> None:
     with pytest.raises(WorldError, match=r"Containers: no container engine.*Local: no database server"):
-        choose_world("auto", settings=bare, offline=True, say=print)
+        choose_world("auto", WorldAsked(settings=bare, offline=True, say=print))
 
 
 def test_auto_without_an_engine_takes_the_local_world_and_says_why(
@@ -113,7 +113,7 @@ def test_auto_without_an_engine_takes_the_local_world_and_says_why(
     program(tmp_path, "mysqld", MYSQL)
     program(tmp_path, "toxiproxy-server", "")
 
-    choice = choose_world("auto", settings=bare, offline=True, say=print)
+    choice = choose_world("auto", WorldAsked(settings=bare, offline=True, say=print))
 
     assert choice.why.startswith("local world (auto): no container engine")
 
@@ -123,7 +123,9 @@ def test_auto_goes_local_without_asking_an_engine_where_a_fault_shifts_the_serve
 ) -> None:
     program(tmp_path, "mariadbd", MARIADB)
 
-    choice = choose_world("auto", needs=frozenset({"server-clock"}), settings=bare, offline=True, say=print)
+    choice = choose_world(
+        "auto", WorldAsked(needs=frozenset({"server-clock"}), settings=bare, offline=True, say=print)
+    )
 
     assert choice.why.startswith("local world (auto): a fault shifts the server's clock")
 
@@ -166,7 +168,7 @@ def test_which_proxy_was_taken_and_why_is_said(
         program(tmp_path, name, MARIADB)
 
     choice = choose_world(
-        "local", proxy=asked, needs=frozenset(needs), settings=bare, offline=True, say=print
+        "local", WorldAsked(proxy=asked, needs=frozenset(needs), settings=bare, offline=True, say=print)
     )
 
     assert choice.why.startswith(f"local world: asked for; {says}")
@@ -175,7 +177,10 @@ def test_which_proxy_was_taken_and_why_is_said(
 def test_toxiproxy_that_was_asked_for_is_refused_where_a_fault_needs_packets(bare: WorldSettings) -> None:
     with pytest.raises(UsageError, match="MySQL packets") as caught:
         choose_world(
-            "local", proxy="toxiproxy", needs=frozenset({"packets"}), settings=bare, offline=True, say=print
+            "local",
+            WorldAsked(
+                proxy="toxiproxy", needs=frozenset({"packets"}), settings=bare, offline=True, say=print
+            ),
         )
 
     assert "--proxy own" in caught.value.fix
@@ -186,19 +191,22 @@ def test_containers_without_an_engine_never_fall_back(bare: WorldSettings, tmp_p
     program(tmp_path, "toxiproxy-server", "")
 
     with pytest.raises(WorldError, match="no container engine") as caught:
-        choose_world("containers", settings=bare, offline=True, say=print)
+        choose_world("containers", WorldAsked(settings=bare, offline=True, say=print))
 
     assert "--world local" in caught.value.fix
 
 
 def test_a_world_that_does_not_exist_is_a_usage_error(bare: WorldSettings) -> None:
     with pytest.raises(UsageError, match="auto, containers, local"):
-        choose_world("moon", settings=bare, offline=True, say=print)
+        choose_world("moon", WorldAsked(settings=bare, offline=True, say=print))
 
 
 def test_unpacking_a_server_needs_debians_tools_and_says_what_else_helps(bare: WorldSettings) -> None:
-    with pytest.raises(WorldError, match="no apt-get and no dpkg-deb") as caught:
-        unpack_server(bare, scratch=bare.places.runs, say=print)
+    with (
+        pytest.raises(WorldError, match="no apt-get and no dpkg-deb") as caught,
+        provisioning(bare, rebuild=False, say=print) as task,
+    ):
+        unpack_server(task)
 
     assert "FLOODMARK_MYSQLD" in caught.value.fix
 

@@ -15,7 +15,7 @@ from harness.history.outside import AskedLookup, JobStart, LogRow
 from harness.levels.job.binlog import LoggedChange, LoggedTransaction, LogPosition
 from harness.levels.job.finished import EndSignals, how_finished
 from harness.levels.job.job_file import Job, JobFile, SinkTable
-from harness.levels.job.recording import JobRecording, events_of
+from harness.levels.job.recording import JobRecording, events_of, logged_rows
 from harness.levels.job.records import JobInput, SourceRecord
 from harness.levels.job.sessions import JobSessions, SessionsFollowed
 from harness.levels.job.sink_rows import SinkColumns, SinkReplay, is_of_table
@@ -113,7 +113,8 @@ def test_what_is_learned_late_of_the_time_before_all_events_does_not_move_the_ro
     row = _transaction(_insert(id=1, name="a"), offset=9)
 
     recording.insert("asked", t_us=2, key=5, session=7)
-    events = events_of(recording, [row], _columns(), JobSessions(), session_of=lambda transaction: None)
+    rows = logged_rows([row], _columns(), JobSessions(), session_of=lambda transaction: None)
+    events = events_of(recording, list(rows))
 
     assert [type(event) for event in events] == [AskedLookup, JobStart, LogRow]
 

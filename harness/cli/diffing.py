@@ -25,7 +25,7 @@ from harness.judge.explanation.explain import explained_file
 from harness.scenario.file import apply_settings
 from harness.scenario.model import Scenario
 from harness.sut.defects import DEFECTS, Defect, find_defect
-from harness.sut.defects.mail_programs import answers_of, drawn_program, smallest_program
+from harness.sut.defects.mail_programs import MailStep, answers_of, drawn_program, smallest_program
 from harness.sut.registry import REFERENCE, REFERENCE_EMITTER, SUTS, load_attribute
 from harness.sut.user_code import add_current_folder
 from harness.sut.variant import HONEST, Variant
@@ -234,10 +234,10 @@ def _of_mail(sides: Sequence[str], wanted: DiffRequest) -> Document:
                 message, fix="name one; without it only mailboxes and served systems are compared"
             )
 
-    def answers(program: Any) -> list[list[Json]]:
+    def answers(program: Sequence[MailStep]) -> list[list[Json]]:
         return [answers_of(mailbox, program) for mailbox in mailboxes]
 
-    def differs(program: object) -> bool:
+    def differs(program: Sequence[MailStep]) -> bool:
         one, other = answers(program)
         return one != other
 

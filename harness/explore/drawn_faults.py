@@ -147,7 +147,7 @@ def _record(setting: Setting, draw: Draw) -> Fault:
     return {"record": draw.between(1, setting.records)}
 
 
-def _on_link(do: str, *, at_once: bool = False, **fields: Callable[[Draw], Any]) -> Make:
+def _on_link(do: str, *, at_once: bool = False, **fields: Callable[[Draw], object]) -> Make:
     """A fault on one of the two links, triggered by a call; with `at_once` it has no duration."""
 
     def make(setting: Setting, draw: Draw) -> Fault:
@@ -159,7 +159,7 @@ def _on_link(do: str, *, at_once: bool = False, **fields: Callable[[Draw], Any])
     return make
 
 
-def _of_server(do: str, **fields: Callable[[Draw], Any]) -> Make:
+def _of_server(do: str, **fields: Callable[[Draw], object]) -> Make:
     def make(setting: Setting, draw: Draw) -> Fault:
         drawn = {name: of(draw) for name, of in fields.items()}
         return {"do": do, "for": _ms(draw, 20, 300), **drawn, "when": _call(setting, draw)}
@@ -252,7 +252,7 @@ _LONG: Final[tuple[Make, ...]] = (
 """Faults that block a client until its own timeout, which takes seconds."""
 
 
-def _stored(do: str, **fields: Callable[[Draw], Any]) -> Make:
+def _stored(do: str, **fields: Callable[[Draw], object]) -> Make:
     def make(setting: Setting, draw: Draw) -> Fault:
         drawn = {name: of(draw) for name, of in fields.items()}
         return {"do": do, "subtask": draw.index(setting.subtasks), **drawn, "when": _any_time(setting, draw)}

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -101,7 +101,7 @@ def _sound(kind: type[T], value: object) -> T | None:
     return _valid(TypeAdapter(kind).validate_python, value)
 
 
-def _valid(validate: Callable[[Any], T], value: object) -> T | None:
+def _valid(validate: Callable[[object], T], value: object) -> T | None:
     try:
         return validate(value)
     except ValidationError:

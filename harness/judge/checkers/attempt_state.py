@@ -61,7 +61,7 @@ class AttemptProgress:
     def has_left(self, record: Id) -> bool:
         return record in self._left
 
-    def wanted(self, record: Id) -> list[Any] | None:
+    def wanted(self, record: Id) -> list[object] | None:
         """The outputs that its outcome in this attempt calls for; without an outcome, its `expect`; None: unknown."""
         if record not in self._wanted:
             self._wanted[record] = outputs_by(self._outcomes.get(record), self._source.expect(record))

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any
 
 from msgspec import UNSET
 
@@ -311,7 +310,7 @@ class ExpectedEffects:
             return ""
         return f"{len(wanted) or 'no'} outputs are expected of the record"
 
-    def values(self, key: Key) -> list[Any] | None:
+    def values(self, key: Key) -> list[object] | None:
         """The values that a row of a key may have; None if any, or if no row is expected."""
         record, j = key
         wanted = self._wanted(record)
@@ -330,7 +329,7 @@ class ExpectedEffects:
         """A key for a message."""
         return f"record {shown(key[0])}" if key[1] is None else f"output {key[1]} of record {shown(key[0])}"
 
-    def _wanted(self, record: Id) -> list[Any] | None:
+    def _wanted(self, record: Id) -> list[object] | None:
         view = self._case.owner.get(record)
         if view is None:
             return None

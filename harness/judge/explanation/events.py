@@ -160,7 +160,7 @@ def describe_event(event: Json) -> str:
     return brief(dict(event), limit=100) if words is None else words(event)
 
 
-def element_ids(event: Json) -> list[Any]:
+def element_ids(event: Json) -> list[object]:
     """The ids of the records in a `snap` or `restore`."""
     elements = event.get("elements")
     if not isinstance(elements, list):

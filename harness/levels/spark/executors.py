@@ -33,6 +33,7 @@ from harness.system.pool import always
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 _PIECE_S: Final = 2.0
@@ -78,8 +79,8 @@ class SparkExecutors:
 
     def map(
         self,
-        work: Callable[[Sequence[Any]], _Result],
-        items: Sequence[object],
+        work: Callable[[Sequence[_Item]], _Result],
+        items: Sequence[_Item],
         *,
         most: int,
         goes_on: Callable[[], bool] = always,
@@ -118,7 +119,7 @@ class SparkExecutors:
                     with suppress(Exception):  # a dead JVM has no jobs
                         self._context.cancelJobGroup(group)
 
-    def _cut(self, items: Sequence[object], at: int, size: int) -> list[Sequence[Any]]:
+    def _cut(self, items: Sequence[_Item], at: int, size: int) -> list[Sequence[Any]]:
         """The pieces of the next job; near the end, smaller ones, so that every slot has some."""
         rest, pieces = len(items) - at, self.slots * _WAVES
         size = min(size, max(1, -(-rest // pieces)))

@@ -170,7 +170,7 @@ class Screen:
         lives = (strand.life for strand in self.strands.values())
         return finished and self.rows.match([life.rows.sums for life in lives if life.rows is not None])
 
-    def _zombie(self, event: Any) -> AttemptScreen:
+    def _zombie(self, event: AttemptEvent) -> AttemptScreen:
         """The superseded attempt that performs `event`; a superseded attempt may still act until it is closed."""
         life = self.strands[event.s].lives[event.a]
         emits = type(event) is Out or type(event) is Owm

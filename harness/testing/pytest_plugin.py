@@ -20,6 +20,8 @@ import pytest
 from harness.system.json_types import Json, JsonView
 
 if TYPE_CHECKING:
+    from _pytest._code.code import TerminalRepr, TracebackStyle
+
     from harness.engine.open_levels import OpenLevels
     from harness.faults.parts.parts import Level
     from harness.levels.job.job_scenario import JobScenario
@@ -29,8 +31,8 @@ if TYPE_CHECKING:
     from harness.testing import Floodmark
 
 
-_SHARED = pytest.StashKey["Shared"]()
-_SETTINGS = pytest.StashKey["_Settings"]()
+_SHARED: pytest.StashKey[Shared] = pytest.StashKey()
+_SETTINGS: pytest.StashKey[_Settings] = pytest.StashKey()
 _REPEAT_STEP = 1_000_000_000
 """How far apart the seeds of a vacuous run and its repetition are: those between belong to other runs."""
 _STARTS_S = {"sim": 0, "live": 120, "spark": 300}
@@ -116,7 +118,9 @@ class ScenarioFile(pytest.File):
 class _RunItem(pytest.Item):
     """A test item that is one run. Its failure is reported without a traceback."""
 
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+    def repr_failure(
+        self, excinfo: pytest.ExceptionInfo[BaseException], style: TracebackStyle | None = None
+    ) -> str | TerminalRepr:
         from harness.system.errors import FloodmarkError, HarnessError
 
         if isinstance(excinfo.value, NotProven):
@@ -355,7 +359,9 @@ class _Holding:
             raise UsageError(message, fix="it takes sut, level, runs, seed and expected")
         return asked
 
-    def _named(self, scenarios: Sequence[str | Path | Scenario]) -> Iterator[tuple[Scenario, Any]]:
+    def _named(
+        self, scenarios: Sequence[str | Path | Scenario]
+    ) -> Iterator[tuple[Scenario, str | Path | Scenario]]:
         """Each scenario and where it is from; a file is looked for beside the test first."""
         from harness.scenario.catalogue import resolve
         from harness.scenario.model import Scenario
@@ -374,7 +380,7 @@ class _Holding:
             for file in resolve([beside if beside.is_file() else source]):
                 yield load(file), file if beside.is_file() else source
 
-    def _runs(self, scenario: Scenario, source: object, asked: dict[str, Any]) -> None:
+    def _runs(self, scenario: Scenario, source: str | Path | Scenario, asked: dict[str, Any]) -> None:
         """Run the scenario as often as asked; the report shows the first run, or the one that does not pass."""
         from harness.explore.find import not_shown
         from harness.system.errors import UsageError
@@ -527,7 +533,7 @@ class Shared:
     def performed(
         self,
         scenario: Scenario,
-        source: Any,
+        source: str | Path | Scenario,
         *,
         level: str,
         seed: int,

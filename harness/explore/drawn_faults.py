@@ -75,7 +75,18 @@ def draw_faults(setting: Setting, draw: Draw) -> list[Fault]:
         subtask, lasts = draw.index(setting.subtasks), _ms(draw, 10, 1_500)
         stops.append({"do": "zombie", "subtask": subtask, "for": lasts, "when": when})
     may_fail = len(stops) < _RESTARTS_MAX
-    drawn = [*stops, *_disturbances(setting, draw), *_single_failures(setting, draw, may_fail=may_fail)]
+    makes = list(_EVERYWHERE)
+    if not setting.by_time:
+        makes += _LONG
+    if setting.sink != "atomic":
+        makes += _WITH_STORE
+    if not setting.inputs:
+        makes.append(_watermark_burst)
+    drawn = [
+        *stops,
+        *[draw.one_of(*makes)(setting, draw) for _ in range(draw.one_of(0, 0, 1, 1, 2))],
+        *_single_failures(setting, draw, may_fail=may_fail),
+    ]
     return [
         {"id": f"{fault['do'].replace('_', '-')}-{number}", **fault} for number, fault in enumerate(drawn, 1)
     ]
@@ -270,17 +281,6 @@ _WITH_STORE: Final[tuple[Make, ...]] = (
         },
     ),
 )
-
-
-def _disturbances(setting: Setting, draw: Draw) -> list[Fault]:
-    makes = list(_EVERYWHERE)
-    if not setting.by_time:
-        makes += _LONG
-    if setting.sink != "atomic":
-        makes += _WITH_STORE
-    if not setting.inputs:
-        makes.append(_watermark_burst)
-    return [draw.one_of(*makes)(setting, draw) for _ in range(draw.one_of(0, 0, 1, 1, 2))]
 
 
 # -------------------------------------------------------------------------- failures of single calls

@@ -168,7 +168,7 @@ class WatermarkSlots:
     def _hold(self, mark: Mark) -> None:
         self._held.add(mark)
         if self._coalesces:
-            self._sharing[self._slot(mark)] += 1
+            self._sharing[bisect_left(self._records, mark.pos)] += 1
             heappush(self._held_by_pos, (mark.pos, next(self._order), mark))
 
     def _release(self, mark: Mark) -> None:
@@ -176,13 +176,10 @@ class WatermarkSlots:
             return
         self._held.remove(mark)
         if self._coalesces:
-            slot = self._slot(mark)
+            slot = bisect_left(self._records, mark.pos)
             self._sharing[slot] -= 1
             if not self._sharing[slot]:
                 del self._sharing[slot]
-
-    def _slot(self, mark: Mark) -> int:
-        return bisect_left(self._records, mark.pos)
 
 
 class Readiness:

@@ -180,7 +180,15 @@ class _TableOfEffects:
         """Everything that its rows and its missing rows show."""
         if not self._case.tables.audited:
             yield from self._missing() if self._table.whole else ()
-            yield from self._beyond_what_is_expected()
+            for key, rows in self._by_key.items():
+                if len(rows) > 1:
+                    yield self._told(
+                        "row-doubled", key, f"{self._table.holds(rows, key)}, for one effect", rows
+                    )
+                if excess := self._expected.excess(key):
+                    yield self._told(
+                        "row-foreign", key, f"{self._table.holds(rows, key)}, but {excess}", rows
+                    )
             yield from self._wrong()
             return
         if self._table.whole:
@@ -208,13 +216,6 @@ class _TableOfEffects:
                     taken_by=self._case.taken,
                 )
                 yield OfTable(anomaly, may_change=True)
-
-    def _beyond_what_is_expected(self) -> Iterator[OfTable]:
-        for key, rows in self._by_key.items():
-            if len(rows) > 1:
-                yield self._told("row-doubled", key, f"{self._table.holds(rows, key)}, for one effect", rows)
-            if excess := self._expected.excess(key):
-                yield self._told("row-foreign", key, f"{self._table.holds(rows, key)}, but {excess}", rows)
 
     def _wrong(self) -> Iterator[OfTable]:
         """Rows whose value is not the expected one."""

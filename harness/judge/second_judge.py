@@ -111,7 +111,6 @@ class Page:
         """Events of an attempt, or of all of a subtask; without kinds, all."""
         own = self._own.get((s,) if a is None else (s, a), [])
         return [e for e in own if not kinds or e["k"] in kinds]
-
     def told(self, s: int, a: int, record: Id, *kinds: str) -> list[Json]:
         """Events of an attempt about a record."""
         return [e for e in self._own.get((s, a, "of", record), []) if e["k"] in kinds]
@@ -1445,8 +1444,8 @@ def read_lines(path: Path) -> list[Json]:
         if complaint := _complaint(line) if number > 1 else _complaint_of_header(line):
             raise ValueError(f"line {number}: {complaint}")
         lines.append(line)
-    if lines: return lines
-    raise ValueError("line 1: there is no header")
+    if not lines: raise ValueError("line 1: there is no header")
+    return lines
 
 def _once(pairs: list[tuple[str, object]]) -> Json:
     if len({name for name, _ in pairs}) < len(pairs): raise ValueError("a key stands twice")

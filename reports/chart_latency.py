@@ -78,6 +78,7 @@ def latency_of(view: HistoryView, faults: Sequence[FaultRecord], *, shown: int =
     decades = decade_ticks(max(_LEAST_MS, min(map(_ms, calls))), max(_LEAST_MS, *map(_ms, calls)))
     y = LogScale(low=decades[0], high=decades[-1], start=top + _PLOT, end=top + 6)
     plot = _Plot(view=view, x=x, y=y, calls=calls)
+    # The calls of all subtasks are in one plot, so what acts on some of them shades nothing
     return LatencyChart(
         width=WIDTH,
         height=top + _PLOT + _AXIS,
@@ -88,7 +89,7 @@ def latency_of(view: HistoryView, faults: Sequence[FaultRecord], *, shown: int =
         series=tuple(plot.series(result, shown=shown) for result in plot.results()),
         median=plot.line(0.5),
         p99=plot.line(0.99),
-        bands=tuple(_of_all_lanes(band) for band in bands),
+        bands=tuple((replace(band, spans=()) if band.kills or band.subtasks else band) for band in bands),
         x_ticks=time_ticks(x),
         y_ticks=tuple(
             Tick(at=y(value), label=f"{value:g} ms" if value < _SECOND_MS else f"{value / _SECOND_MS:g} s")
@@ -96,11 +97,6 @@ def latency_of(view: HistoryView, faults: Sequence[FaultRecord], *, shown: int =
         ),
         says=plot.says(),
     )
-
-
-def _of_all_lanes(band: Band) -> Band:
-    """The calls of all subtasks are in one plot, so what acts on some of them shades nothing."""
-    return replace(band, spans=()) if band.kills or band.subtasks else band
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -142,22 +142,19 @@ class _Losses:
             else [tx for n in anomaly.events if (tx := self._view.transaction_at(n)) is not None]
         )
         if not written:
-            return self._of_events(anomaly)
+            # The losses that no transaction shows: in the readings of the table, or at an exit
+            if not anomaly.events:
+                return "no event shows when"
+            if anomaly.kind == "unexplained-failure":
+                span = next((s for s in self._view.starts.values() if s.n in anomaly.events), None)
+                ended = next((s for s in self._view.starts.values() if s.end_n in anomaly.events), span)
+                if ended is not None and ended.end_us is not None:
+                    return f"start {ended.number}: {ended.ending} at {self._at(ended.end_us)}"
+            return f"seen when the table was read, {self._after(max(anomaly.events))}"
         last = max(written, key=lambda tx: tx.last_n)
         whose = "a start that is not known" if last.start is None else f"start {last.start}"
         wrote = f"transaction {last.tx} of {whose} at {self._at(last.at_us)}"
         return f"{wrote}, {self._after(last.first_n)}"
-
-    def _of_events(self, anomaly: Anomaly) -> str:
-        """The losses that no transaction shows: in the readings of the table, or at an exit."""
-        if not anomaly.events:
-            return "no event shows when"
-        if anomaly.kind == "unexplained-failure":
-            span = next((s for s in self._view.starts.values() if s.n in anomaly.events), None)
-            ended = next((s for s in self._view.starts.values() if s.end_n in anomaly.events), span)
-            if ended is not None and ended.end_us is not None:
-                return f"start {ended.number}: {ended.ending} at {self._at(ended.end_us)}"
-        return f"seen when the table was read, {self._after(max(anomaly.events))}"
 
     def _of_absence(self, anomaly: Anomaly) -> str:
         """A record that is missing: between the rows of its neighbours in the source, if they are visible."""

@@ -262,7 +262,7 @@ def document_of(view: CampaignView, *, title: str, earlier: str = "") -> Documen
     )
 
 
-def _point(view: CampaignView, strip: Strip, point: StripPoint) -> Any:
+def _point(view: CampaignView, strip: Strip, point: StripPoint) -> object:
     run = view.rows[point.run].run
     return _written(
         point,
@@ -274,7 +274,7 @@ def _point(view: CampaignView, strip: Strip, point: StripPoint) -> Any:
     )
 
 
-def _cause(view: CampaignView, cause: Cause) -> Any:
+def _cause(view: CampaignView, cause: Cause) -> object:
     return _written(
         cause,
         _CAUSE,
@@ -319,7 +319,7 @@ def schema_text() -> str:
     return json.dumps(schema, indent=2) + "\n"
 
 
-def _run(section: RunSection) -> Any:
+def _run(section: RunSection) -> object:
     outcome, judgement, job = section.outcome, section.outcome.judgement, section.job
     reading = read_run(outcome)
     return _written(
@@ -350,7 +350,7 @@ def _run(section: RunSection) -> Any:
     )
 
 
-def _invariant(section: RunSection, verdict: InvariantVerdict) -> Any:
+def _invariant(section: RunSection, verdict: InvariantVerdict) -> object:
     failed = verdict.invariant in {v.invariant for v in section.outcome.judgement.convicted()}
     return _written(
         verdict,

@@ -6,7 +6,7 @@ Answers to Bowtie's table. Invariant: each is made from the document of `floodma
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -84,7 +84,7 @@ def _plain(name: str) -> str:
     return f"{group}/{rest.partition(' ')[0]}"
 
 
-def _cell(cases: Any) -> dict[str, int]:
+def _cell(cases: Iterable[JsonView]) -> dict[str, int]:
     outcomes = [case["outcome"] for case in cases]
     return {
         "passed": outcomes.count("pass"),

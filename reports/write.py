@@ -145,7 +145,14 @@ def _stored(outcome: RunOutcome, folder: Path, taken: list[str]) -> HistoryFile 
     if source.resolve().is_relative_to(folder.resolve()):
         target = source.resolve()
     else:
-        target = folder.resolve() / _HISTORIES / _free_name(outcome, taken)
+        # `<run id>.jsonl`; a second run with the same id gets a number
+        stem = re.sub(r"[^A-Za-z0-9_-]+", "-", outcome.run_id).strip("-") or "run"
+        suffix = "".join(s for s in outcome.history.suffixes if s in {".jsonl", ".gz", ".zst"}) or ".jsonl"
+        name = f"{stem}{suffix}"
+        if name in taken:
+            name = f"{stem}-{len(taken) + 1}{suffix}"
+        taken.append(name)
+        target = folder.resolve() / _HISTORIES / name
         target.parent.mkdir(exist_ok=True)
         with source.open("rb") as read, whole_file(target) as written:
             while chunk := read.read(_CHUNK):
@@ -155,17 +162,6 @@ def _stored(outcome: RunOutcome, folder: Path, taken: list[str]) -> HistoryFile 
     return HistoryFile(
         file=target.relative_to(folder.resolve()).as_posix(), sha256=digest, bytes=target.stat().st_size
     )
-
-
-def _free_name(outcome: RunOutcome, taken: list[str]) -> str:
-    """`<run id>.jsonl`; a second run with the same id gets a number."""
-    stem = re.sub(r"[^A-Za-z0-9_-]+", "-", outcome.run_id).strip("-") or "run"
-    suffix = "".join(s for s in outcome.history.suffixes if s in {".jsonl", ".gz", ".zst"}) or ".jsonl"
-    name = f"{stem}{suffix}"
-    if name in taken:
-        name = f"{stem}-{len(taken) + 1}{suffix}"
-    taken.append(name)
-    return name
 
 
 _FOLDER: Final = "earlier"

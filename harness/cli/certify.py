@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -60,157 +60,191 @@ def certify(**asked: Any) -> int:
 
     add_current_folder()
     profile = profile_named(asked["profile"] or fitting_profile(asked["sut"]))
-    level = _level(profile, asked)
-    subject, planned = (
-        _of_job(profile, asked) if profile.name == "pipeline" else _of_python(profile, level, asked)
-    )
-    wanted = Certification(
+    wanted = _Asked(profile=profile, asked=asked)
+    level = wanted.level()
+    subject, planned = wanted.of_job() if profile.name == "pipeline" else wanted.of_python(level)
+    certification = Certification(
         subject=subject,
         profile=profile.name,
         profile_about=profile.about,
         level=level,
         planned=planned,
         not_shown=list(_not_shown(profile, level, planned)),
-        again=_again(asked, profile, level),
+        again=wanted.again(level),
         sentence_of=_sentence_of,
         drawing=drawing(),
         jobs=asked["jobs"] or os.cpu_count() or 1,
         budget_s=asked["budget"],
     )
-    return carry_out_and_write(wanted, asked)
+    return carry_out_and_write(certification, asked)
 
 
-def _level(profile: CertificationProfile, asked: dict[str, Any]) -> str:
-    from harness.system.errors import UsageError
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """The profile, and the options of the command line by name."""
 
-    level: str = asked["level"] or profile.level
-    if level not in profile.levels:
-        message = f"profile {profile.name} does not run at level {level}"
-        raise UsageError(message, fix=f"leave --level out: it runs at level {' or '.join(profile.levels)}")
-    refuse_no_world(level, asked["world"])
-    if asked["keep"] == "database":
-        message = "--keep database: a certificate keeps histories, verdicts and scenarios"
-        raise UsageError(message, fix="run the scenario alone: floodmark run SCENARIO --keep database")
-    return level
+    profile: CertificationProfile
+    asked: dict[str, Any]
 
+    def level(self) -> str:
+        from harness.system.errors import UsageError
 
-def _of_python(
-    profile: CertificationProfile, level: str, asked: dict[str, Any]
-) -> tuple[SubjectOfCertificate, list[PlannedRun]]:
-    """A lookup, or an operator: a variant of the reference is a mutant to the engine."""
-    from harness.cli.run import check_sut
-    from harness.conform.certifying import PlannedRun
-    from harness.conform.profiles import operator_subject, python_subject
-    from harness.engine.level import refuse
-    from harness.levels import level_named
-    from harness.scenario.catalogue import catalogue, resolve
-    from harness.scenario.file import apply_settings, load
-    from harness.scenario.order import REFERENCE, Order
-    from harness.scenario.settings import with_asked_files
-    from harness.sut.defects import find_defect
-    from harness.sut.registry import SUTS
-    from harness.sut.user_code import import_path
-    from harness.system.errors import UsageError
-    from harness.testing.running import check_expected
-
-    sut, mutant = asked["sut"], asked["mutant"]
-    if profile.name == "operator" and sut not in SUTS:
-        if mutant is not None:
+        level: str = self.asked["level"] or self.profile.level
+        if level not in self.profile.levels:
+            message = f"profile {self.profile.name} does not run at level {level}"
             raise UsageError(
-                "--mutant is a variant of the reference, and so is --sut", fix="leave one of them out"
+                message, fix=f"leave --level out: it runs at level {' or '.join(self.profile.levels)}"
             )
-        if ":" in sut:
-            find_defect(sut)
-        sut, mutant = REFERENCE, sut
-    check_sut(sut, mutant, level, "continuous")
-    check_expected(asked["expected"], sut)
-    own = {"schema": asked["own_schema"], "data": asked["own_data"], "records": asked["own_records"]}
-    planned = []
-    for chosen in _chosen(profile, asked):
-        (file,) = resolve([chosen.scenario])
-        scenario = apply_settings(with_asked_files(load(file), **own), chosen.settings)
-        name = file.stem if catalogue().get(file.stem) == file else str(file)
-        for seed in _seeds(profile, asked):
-            order = Order(
-                scenario=scenario,
-                level=level,
-                seed=seed,
-                sut=sut,
-                expected=asked["expected"],
-                mutant=mutant,
-                import_path=import_path(),
-                again=_run_again(
-                    ["floodmark", "run", name, "--level", level], seed, sut, mutant, chosen, asked
-                ),
-                fails_on_pitfall=True,
+        refuse_no_world(level, self.asked["world"])
+        if self.asked["keep"] == "database":
+            message = "--keep database: a certificate keeps histories, verdicts and scenarios"
+            raise UsageError(message, fix="run the scenario alone: floodmark run SCENARIO --keep database")
+        return level
+
+    def of_python(self, level: str) -> tuple[SubjectOfCertificate, list[PlannedRun]]:
+        """A lookup, or an operator: a variant of the reference is a mutant to the engine."""
+        from harness.cli.run import check_sut
+        from harness.conform.certifying import PlannedRun
+        from harness.conform.profiles import operator_subject, python_subject
+        from harness.engine.level import refuse
+        from harness.levels import level_named
+        from harness.scenario.catalogue import catalogue, resolve
+        from harness.scenario.file import apply_settings, load
+        from harness.scenario.order import REFERENCE, Order
+        from harness.scenario.settings import with_asked_files
+        from harness.sut.defects import find_defect
+        from harness.sut.registry import SUTS
+        from harness.sut.user_code import import_path
+        from harness.system.errors import UsageError
+        from harness.testing.running import check_expected
+
+        profile, asked = self.profile, self.asked
+        sut, mutant = asked["sut"], asked["mutant"]
+        if profile.name == "operator" and sut not in SUTS:
+            if mutant is not None:
+                raise UsageError(
+                    "--mutant is a variant of the reference, and so is --sut", fix="leave one of them out"
+                )
+            if ":" in sut:
+                find_defect(sut)
+            sut, mutant = REFERENCE, sut
+        check_sut(sut, mutant, level, "continuous")
+        check_expected(asked["expected"], sut)
+        own = {
+            "schema": asked["own_schema"],
+            "data": asked["own_data"],
+            "records": asked["own_records"],
+        }
+        planned = []
+        for chosen in self._chosen():
+            (file,) = resolve([chosen.scenario])
+            scenario = apply_settings(with_asked_files(load(file), **own), chosen.settings)
+            name = file.stem if catalogue().get(file.stem) == file else str(file)
+            for seed in self._seeds():
+                order = Order(
+                    scenario=scenario,
+                    level=level,
+                    seed=seed,
+                    sut=sut,
+                    expected=asked["expected"],
+                    mutant=mutant,
+                    import_path=import_path(),
+                    again=self._run_again(
+                        ["floodmark", "run", name, "--level", level], seed, sut, mutant, chosen
+                    ),
+                    fails_on_pitfall=True,
+                )
+                refuse(order, level_named(level))
+                planned.append(PlannedRun(name=chosen.name, order=order))
+        if profile.name == "operator":
+            return operator_subject(sut, mutant), planned
+        files = [
+            file
+            for file in (asked["own_schema"], *asked["own_data"], asked["own_records"])
+            if file is not None
+        ]
+        return python_subject(sut, expected=asked["expected"], own_files=files), planned
+
+    def of_job(self) -> tuple[SubjectOfCertificate, list[PlannedRun]]:
+        from harness.conform.certifying import PlannedRun
+        from harness.conform.profiles import job_subject
+        from harness.levels import level_named
+        from harness.levels.job.job_scenarios import apply_job_settings, load_jobs
+        from harness.levels.job.order import job_named, job_order
+        from harness.levels.job.records import read_input
+        from harness.levels.job.unmet import refuse_unmet
+        from harness.sut.user_code import import_path
+        from harness.system.errors import CannotHere
+
+        asked = self.asked
+        job, named = job_named(asked["sut"])
+        if asked["expected"] is not None:
+            job = job.model_copy(
+                update={"claims": job.claims.model_copy(update={"expected": asked["expected"]})}
             )
-            refuse(order, level_named(level))
-            planned.append(PlannedRun(name=chosen.name, order=order))
-    if profile.name == "operator":
-        return operator_subject(sut, mutant), planned
-    files = [
-        file for file in (asked["own_schema"], *asked["own_data"], asked["own_records"]) if file is not None
-    ]
-    return python_subject(sut, expected=asked["expected"], own_files=files), planned
+        level, planned = level_named("job"), []
+        for chosen in self._chosen():
+            ((_, scenario),) = load_jobs([chosen.scenario])
+            try:
+                refuse_unmet(job, scenario, read_input(job, scenario, seed=self._seeds()[0]))
+            except CannotHere as unmet:
+                click.echo(f"floodmark: left out: {unmet.what}", err=True)
+                continue
+            for seed in self._seeds():
+                order = job_order(
+                    apply_job_settings(scenario, chosen.settings),
+                    source=chosen.scenario,
+                    job=job,
+                    named=named,
+                    seed=seed,
+                    data_seed=self._seeds()[0],
+                    environment=dict(os.environ),
+                    import_path=(str(job.folder), *import_path()),
+                    world=(asked["world"], asked["proxy"]),
+                    more=tuple(word for setting in chosen.settings for word in ("--set", setting)),
+                    fails_on_pitfall=True,
+                )
+                level.refuse(order)
+                planned.append(PlannedRun(name=chosen.name, order=order))
+        return job_subject(job, named), planned
 
+    def _chosen(self) -> Iterator[ChosenScenario]:
+        from harness.conform.profiles import ChosenScenario
 
-def _of_job(
-    profile: CertificationProfile, asked: dict[str, Any]
-) -> tuple[SubjectOfCertificate, list[PlannedRun]]:
-    from harness.conform.certifying import PlannedRun
-    from harness.conform.profiles import job_subject
-    from harness.levels import level_named
-    from harness.levels.job.job_scenarios import apply_job_settings, load_jobs
-    from harness.levels.job.order import job_named, job_order
-    from harness.levels.job.records import read_input
-    from harness.levels.job.unmet import refuse_unmet
-    from harness.sut.user_code import import_path
-    from harness.system.errors import CannotHere
+        yield from self.profile.scenarios
+        for name in self.asked["more"]:
+            yield ChosenScenario(scenario=name)
 
-    job, named = job_named(asked["sut"])
-    if asked["expected"] is not None:
-        job = job.model_copy(update={"claims": job.claims.model_copy(update={"expected": asked["expected"]})})
-    level, planned = level_named("job"), []
-    for chosen in _chosen(profile, asked):
-        ((_, scenario),) = load_jobs([chosen.scenario])
-        try:
-            refuse_unmet(job, scenario, read_input(job, scenario, seed=_seeds(profile, asked)[0]))
-        except CannotHere as unmet:
-            click.echo(f"floodmark: left out: {unmet.what}", err=True)
-            continue
-        for seed in _seeds(profile, asked):
-            order = job_order(
-                apply_job_settings(scenario, chosen.settings),
-                source=chosen.scenario,
-                job=job,
-                named=named,
-                seed=seed,
-                data_seed=_seeds(profile, asked)[0],
-                environment=dict(os.environ),
-                import_path=(str(job.folder), *import_path()),
-                world=(asked["world"], asked["proxy"]),
-                more=tuple(word for setting in chosen.settings for word in ("--set", setting)),
-                fails_on_pitfall=True,
-            )
-            level.refuse(order)
-            planned.append(PlannedRun(name=chosen.name, order=order))
-    return job_subject(job, named), planned
+    def _seeds(self) -> tuple[int, ...]:
+        """The seeds of the profile, or consecutive ones if `--seed` or `--runs` are given."""
+        if self.asked["seed"] is None and self.asked["runs"] is None:
+            return self.profile.seeds
+        first = self.profile.seeds[0] if self.asked["seed"] is None else self.asked["seed"]
+        return tuple(range(first, first + (self.asked["runs"] or len(self.profile.seeds))))
 
+    def _run_again(
+        self, words: list[str], seed: int, sut: str, mutant: str | None, chosen: ChosenScenario
+    ) -> str:
+        """The command that repeats one run."""
+        words = [*words, "--seed", str(seed)]
+        words += ["--sut", sut] if sut != "reference" else []
+        words += ["--expected", self.asked["expected"]] if self.asked["expected"] else []
+        words += ["--mutant", mutant] if mutant else []
+        words += [word for setting in chosen.settings for word in ("--set", setting)]
+        return shlex.join([*words, *own_files_words(self.asked), "--fail-on", "pitfall"])
 
-def _chosen(profile: CertificationProfile, asked: dict[str, Any]) -> Iterator[ChosenScenario]:
-    from harness.conform.profiles import ChosenScenario
-
-    yield from profile.scenarios
-    for name in asked["more"]:
-        yield ChosenScenario(scenario=name)
-
-
-def _seeds(profile: CertificationProfile, asked: dict[str, Any]) -> tuple[int, ...]:
-    """The seeds of the profile, or consecutive ones if `--seed` or `--runs` are given."""
-    if asked["seed"] is None and asked["runs"] is None:
-        return profile.seeds
-    first = profile.seeds[0] if asked["seed"] is None else asked["seed"]
-    return tuple(range(first, first + (asked["runs"] or len(profile.seeds))))
+    def again(self, level: str) -> str:
+        """The command that makes the certificate again."""
+        asked = self.asked
+        words = ["floodmark", "certify", "--sut", asked["sut"], "--profile", self.profile.name]
+        words += [] if level == "job" else ["--level", level]
+        words += [] if level == "sim" else ["--world", asked["world"], "--proxy", asked["proxy"]]
+        for name in ("expected", "mutant"):
+            words += [f"--{name}", asked[name]] if asked[name] else []
+        words += [word for name in asked["more"] for word in ("--scenario", name)]
+        for name in ("seed", "runs"):
+            words += [] if asked[name] is None else [f"--{name}", str(asked[name])]
+        return shlex.join([*words, *own_files_words(asked)])
 
 
 def _not_shown(profile: CertificationProfile, level: str, planned: list[PlannedRun]) -> Iterator[str]:
@@ -246,28 +280,3 @@ def _sentence_of(outcome: RunOutcome) -> str:
     if not told:
         return read_run(plain).sentence
     return " ".join(f"{part[0].upper()}{part[1:]}" + ("" if part[-1] in ".…" else ".") for part in told)
-
-
-def _run_again(
-    words: list[str], seed: int, sut: str, mutant: str | None, chosen: ChosenScenario, asked: dict[str, Any]
-) -> str:
-    """The command that repeats one run."""
-    words = [*words, "--seed", str(seed)]
-    words += ["--sut", sut] if sut != "reference" else []
-    words += ["--expected", asked["expected"]] if asked["expected"] else []
-    words += ["--mutant", mutant] if mutant else []
-    words += [word for setting in chosen.settings for word in ("--set", setting)]
-    return shlex.join([*words, *own_files_words(asked), "--fail-on", "pitfall"])
-
-
-def _again(asked: dict[str, Any], profile: CertificationProfile, level: str) -> str:
-    """The command that makes the certificate again."""
-    words = ["floodmark", "certify", "--sut", asked["sut"], "--profile", profile.name]
-    words += [] if level == "job" else ["--level", level]
-    words += [] if level == "sim" else ["--world", asked["world"], "--proxy", asked["proxy"]]
-    for name in ("expected", "mutant"):
-        words += [f"--{name}", asked[name]] if asked[name] else []
-    words += [word for name in asked["more"] for word in ("--scenario", name)]
-    for name in ("seed", "runs"):
-        words += [] if asked[name] is None else [f"--{name}", str(asked[name])]
-    return shlex.join([*words, *own_files_words(asked)])

@@ -25,7 +25,7 @@ from harness.judge.explanation.explain import explained_file
 from harness.scenario.file import apply_settings
 from harness.scenario.model import Scenario
 from harness.sut.defects import DEFECTS, Defect, find_defect
-from harness.sut.defects.mail_programs import answers_of, drawn_program, smallest_program
+from harness.sut.defects.mail_programs import MailStep, answers_of, drawn_program, smallest_program
 from harness.sut.registry import REFERENCE, REFERENCE_EMITTER, SUTS, load_attribute
 from harness.sut.user_code import add_current_folder
 from harness.sut.variant import HONEST, Variant
@@ -78,7 +78,14 @@ def difference(wanted: DiffRequest) -> Document:
     sides = (wanted.left, wanted.right)
     add_current_folder()
     for side in sides:
-        _refuse_unknown(side)
+        known = [*SUTS, _FLINK, *DEFECTS]
+        if ":" in side:
+            if _planted(side) is None:
+                checked_sut(side)
+        elif side not in known:
+            close = get_close_matches(side, known, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else "floodmark list suts; floodmark list mutants"
+            raise UsageError(f"there is no system and no planted defect called {side!r}", fix=hint)
     scenario = apply_settings(load(wanted.names[0]), wanted.settings) if wanted.names else None
     if scenario is not None and scenario.choices is not None and not wanted.seed_given:
         wanted = replace(wanted, seed=scenario.choices.seed)
@@ -90,17 +97,6 @@ def difference(wanted: DiffRequest) -> Document:
     left, right = ([_ran(side, scenario, seed, wanted) for seed in seeds] for side in sides)
     how = f"scenario {scenario.scenario} at level {wanted.level}"
     return _document(sides, left, right, how=how, seeds=list(seeds))
-
-
-def _refuse_unknown(name: str) -> None:
-    known = [*SUTS, _FLINK, *DEFECTS]
-    if ":" in name:
-        if _planted(name) is None:
-            checked_sut(name)
-    elif name not in known:
-        close = get_close_matches(name, known, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else "floodmark list suts; floodmark list mutants"
-        raise UsageError(f"there is no system and no planted defect called {name!r}", fix=hint)
 
 
 def _planted(name: str) -> Defect | None:
@@ -234,10 +230,10 @@ def _of_mail(sides: Sequence[str], wanted: DiffRequest) -> Document:
                 message, fix="name one; without it only mailboxes and served systems are compared"
             )
 
-    def answers(program: Any) -> list[list[Json]]:
+    def answers(program: Sequence[MailStep]) -> list[list[Json]]:
         return [answers_of(mailbox, program) for mailbox in mailboxes]
 
-    def differs(program: object) -> bool:
+    def differs(program: Sequence[MailStep]) -> bool:
         one, other = answers(program)
         return one != other
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from harness.engine.level import Stop
     from harness.explore.exploration import CorpusEntry, Explored, Plan
     from harness.explore.finds import Group
-    from harness.explore.trial import Subject
     from harness.system.pool import Executors
 
 _BUDGET = "10m"
@@ -95,15 +94,26 @@ def _print_drawn(asked: int | None) -> int:
 
 def _plan(scenarios: Sequence[str], asked: dict[str, Any]) -> tuple[Plan, list[str]]:
     """What is explored, and what of the corpus cannot be used."""
+    from harness.cli.run import check_sut
     from harness.explore.changing import exploring_form
+    from harness.explore.drawing import draw_scenario
     from harness.explore.exploration import Corpus, CorpusEntry, Plan
+    from harness.explore.trial import Subject
     from harness.history.invariants import INVARIANTS
+    from harness.levels.sim.level import SimulatedLevel
     from harness.scenario.file import load_many
+    from harness.sut.user_code import import_path
     from harness.system.choices import fresh_seed
     from harness.system.errors import NothingRan
+    from harness.testing.running import check_expected
 
     asked["budget_s"] = _seconds(asked["budget"])
-    subject = _subject(asked)
+    check_sut(asked["sut"], asked["mutant"], "sim", "continuous")
+    check_expected(asked["expected"], asked["sut"])
+    subject = Subject(
+        sut=asked["sut"], mutant=asked["mutant"], expected=asked["expected"], import_path=import_path()
+    )
+    SimulatedLevel().refuse(subject.order(draw_scenario(0), 0))
     seed = fresh_seed() if asked["seed"] is None else asked["seed"]
     asked["seed"] = seed
     named = [scenario for scenario in load_many(scenarios) if "sim" in scenario.levels] if scenarios else []
@@ -134,24 +144,6 @@ def _plan(scenarios: Sequence[str], asked: dict[str, Any]) -> tuple[Plan, list[s
         ),
         notes,
     )
-
-
-def _subject(asked: dict[str, Any]) -> Subject:
-    """Checks `--sut`, `--expected` and `--mutant`, and loads them once."""
-    from harness.cli.run import check_sut
-    from harness.explore.drawing import draw_scenario
-    from harness.explore.trial import Subject
-    from harness.levels.sim.level import SimulatedLevel
-    from harness.sut.user_code import import_path
-    from harness.testing.running import check_expected
-
-    check_sut(asked["sut"], asked["mutant"], "sim", "continuous")
-    check_expected(asked["expected"], asked["sut"])
-    subject = Subject(
-        sut=asked["sut"], mutant=asked["mutant"], expected=asked["expected"], import_path=import_path()
-    )
-    SimulatedLevel().refuse(subject.order(draw_scenario(0), 0))
-    return subject
 
 
 def _seconds(text: str) -> float:
@@ -233,7 +225,7 @@ class _Command:
 
         began_us = monotonic_us()
         try:
-            with _machines(self._asked, jobs) as executors, _progress(self._asked) as show:
+            with self._machines(jobs) as executors, self._progress() as show:
                 using = Exploring(
                     executors=executors,
                     deadline=Deadline(self._asked["budget_s"]),
@@ -291,41 +283,43 @@ class _Command:
         )
         click.echo(tell(end))
 
+    def _machines(self, jobs: int) -> AbstractContextManager[Executors]:
+        if self._asked["on"] is not None:
+            from harness.cli.run_campaign import executors_of
 
-def _machines(asked: dict[str, Any], jobs: int) -> AbstractContextManager[Executors]:
-    if asked["on"] is not None:
-        from harness.cli.run_campaign import executors_of
+            of_a_user = ":" in self._asked["sut"] or ":" in (self._asked["mutant"] or "")
+            return executors_of(self._asked["on"], of_a_user=of_a_user)()
+        from harness.system.pool import open_processes
 
-        of_a_user = ":" in asked["sut"] or ":" in (asked["mutant"] or "")
-        return executors_of(asked["on"], of_a_user=of_a_user)()
-    from harness.system.pool import open_processes
+        return open_processes(jobs)
 
-    return open_processes(jobs)
+    @contextmanager
+    def _progress(self) -> Iterator[Callable[[Explored, float], None]]:
+        """A line that is redrawn on a terminal; elsewhere one line for each round hundred of runs."""
+        from rich.console import Console
+        from rich.live import Live
 
+        from harness.cli.run_campaign import can_redraw
+        from harness.explore.finds import standing
 
-@contextmanager
-def _progress(asked: dict[str, Any]) -> Iterator[Callable[[Explored, float], None]]:
-    """A line that is redrawn on a terminal; elsewhere one line for each round hundred of runs."""
-    from rich.console import Console
-    from rich.live import Live
+        if self._asked["quiet"]:
+            yield lambda explored, seconds: None
+            return
+        console = Console(stderr=True, no_color=self._asked["no_color"] or None, highlight=False)
+        live = (
+            Live(console=console, transient=True)
+            if can_redraw(verbose=self._asked["verbose"])
+            else nullcontext()
+        )
 
-    from harness.cli.run_campaign import can_redraw
-    from harness.explore.finds import standing
+        def show(explored: Explored, seconds: float) -> None:
+            if isinstance(live, Live):
+                live.update(standing(explored, seconds=seconds))
+            elif explored.runs % _TELL_EVERY == 0:
+                console.print(standing(explored, seconds=seconds), soft_wrap=True)
 
-    if asked["quiet"]:
-        yield lambda explored, seconds: None
-        return
-    console = Console(stderr=True, no_color=asked["no_color"] or None, highlight=False)
-    live = Live(console=console, transient=True) if can_redraw(verbose=asked["verbose"]) else nullcontext()
-
-    def show(explored: Explored, seconds: float) -> None:
-        if isinstance(live, Live):
-            live.update(standing(explored, seconds=seconds))
-        elif explored.runs % _TELL_EVERY == 0:
-            console.print(standing(explored, seconds=seconds), soft_wrap=True)
-
-    with live:
-        yield show
+        with live:
+            yield show
 
 
 _TELL_EVERY = 500

@@ -6,6 +6,7 @@ Invariant: every mistake in the arguments, the job file and the scenarios is rep
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -66,111 +67,118 @@ def job(scenarios: tuple[str, ...], **asked: Any) -> int:
     from harness.engine.campaign import few_of
 
     asked["baseline"] = earlier_report(asked["baseline"])
-    orders = list(_orders(scenarios, asked))
+    orders = list(_Asked(names=scenarios, asked=asked).orders())
     title = few_of(list(dict.fromkeys(order.scenario.scenario for order in orders)))
     return run_campaign(orders, title=title, **{name: asked[name] for name in CAMPAIGN}).exit_code
 
 
-def _orders(names: Sequence[str], asked: dict[str, Any]) -> Iterator[JobOrder]:
-    """The orders of all runs, the scenarios one after the other. Raises for every mistake of the arguments."""
-    from harness.levels import level_named
-    from harness.levels.job.order import job_named, job_order
-    from harness.sut.user_code import add_current_folder, import_path
-    from harness.system.choices import fresh_seed
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """The scenarios that are named, and the options of the command line by name."""
 
-    job_file, named = job_named(asked["given"])
-    if asked["expected"] is not None:
-        claims = job_file.claims.model_copy(update={"expected": asked["expected"]})
-        job_file = job_file.model_copy(update={"claims": claims})
-    add_current_folder()
-    level = level_named("job")
-    seed = asked["seed"] if asked["seed"] is not None else fresh_seed()
-    data_seed = asked["data_seed"] if asked["data_seed"] is not None else seed
-    made = partial(
-        job_order,
-        job=job_file,
-        named=named,
-        environment=dict(os.environ),
-        import_path=(str(job_file.folder), *import_path()),
-        world=(asked["world"], asked["proxy"]),
-        calm_only=asked["calm_only"],
-        fails_on_pitfall=asked["fail_on"] == "pitfall",
-    )
-    more = tuple(_more(asked))
-    for source, scenario, named_alone in _selected(names, job_file, asked):
-        for number in range(seed, seed + (1 if asked["calm_only"] else asked["runs"])):
-            seeded = partial(made, seed=number, data_seed=None if data_seed == number else data_seed)
-            order = seeded(scenario, source=source, more=more, named_alone=named_alone)
-            if number == seed:
-                level.refuse(order)
-            yield from _swept(order, asked, seeded) if asked["sweep"] else [order]
+    names: Sequence[str]
+    asked: dict[str, Any]
 
+    def orders(self) -> Iterator[JobOrder]:
+        """The orders of all runs, the scenarios one after the other. Raises for every mistake of the arguments."""
+        from harness.levels import level_named
+        from harness.levels.job.order import job_named, job_order
+        from harness.sut.user_code import add_current_folder, import_path
+        from harness.system.choices import fresh_seed
 
-def _swept(order: JobOrder, asked: dict[str, Any], made: Callable[..., JobOrder]) -> Iterator[JobOrder]:
-    """Instead of `order` one order for each crash point of its calm twin."""
-    from harness.levels.job.job_scenarios import apply_job_settings, load_jobs
-    from harness.levels.job.sweep import SWEPT, calm_points, settings_of
+        asked = self.asked
+        job_file, named = job_named(asked["given"])
+        if asked["expected"] is not None:
+            claims = job_file.claims.model_copy(update={"expected": asked["expected"]})
+            job_file = job_file.model_copy(update={"claims": claims})
+        add_current_folder()
+        level = level_named("job")
+        seed = asked["seed"] if asked["seed"] is not None else fresh_seed()
+        data_seed = asked["data_seed"] if asked["data_seed"] is not None else seed
+        made = partial(
+            job_order,
+            job=job_file,
+            named=named,
+            environment=dict(os.environ),
+            import_path=(str(job_file.folder), *import_path()),
+            world=(asked["world"], asked["proxy"]),
+            calm_only=asked["calm_only"],
+            fails_on_pitfall=asked["fail_on"] == "pitfall",
+        )
+        more = tuple(self._more())
+        for source, scenario, named_alone in self._selected(job_file):
+            for number in range(seed, seed + (1 if asked["calm_only"] else asked["runs"])):
+                seeded = partial(made, seed=number, data_seed=None if data_seed == number else data_seed)
+                order = seeded(scenario, source=source, more=more, named_alone=named_alone)
+                if number == seed:
+                    level.refuse(order)
+                yield from self._swept(order, seeded) if asked["sweep"] else [order]
 
-    ((_, base),) = load_jobs([SWEPT])
-    points = calm_points(
-        order,
-        world=asked["world"],
-        proxy=asked["proxy"],
-        offline=asked["offline"],
-        announce=lambda text: None if asked["quiet"] else click.echo(f"sweep    {text}", err=True),
-    )
-    for point in points:
-        settings = settings_of(order.scenario, point)
-        yield made(apply_job_settings(base, settings), source=SWEPT, more=tuple(_more(asked, settings)))
+    def _swept(self, order: JobOrder, made: Callable[..., JobOrder]) -> Iterator[JobOrder]:
+        """Instead of `order` one order for each crash point of its calm twin."""
+        from harness.levels.job.job_scenarios import apply_job_settings, load_jobs
+        from harness.levels.job.sweep import SWEPT, calm_points, settings_of
 
+        ((_, base),) = load_jobs([SWEPT])
+        points = calm_points(
+            order,
+            world=self.asked["world"],
+            proxy=self.asked["proxy"],
+            offline=self.asked["offline"],
+            announce=lambda text: None if self.asked["quiet"] else click.echo(f"sweep    {text}", err=True),
+        )
+        for point in points:
+            settings = settings_of(order.scenario, point)
+            yield made(apply_job_settings(base, settings), source=SWEPT, more=tuple(self._more(settings)))
 
-def _more(asked: dict[str, Any], settings: Sequence[str] | None = None) -> Iterator[str]:
-    """The further words of the command that repeats a run; `settings`: other ones than those of the command."""
-    if asked["expected"] is not None:
-        yield from ("--expected", asked["expected"])
-    for setting in asked["settings"] if settings is None else settings:
-        yield from ("--set", setting)
-    if asked["fail_on"]:
-        yield from ("--fail-on", asked["fail_on"])
+    def _more(self, settings: Sequence[str] | None = None) -> Iterator[str]:
+        """The further words of the command that repeats a run; `settings`: other ones than those of the command."""
+        if self.asked["expected"] is not None:
+            yield from ("--expected", self.asked["expected"])
+        for setting in self.asked["settings"] if settings is None else settings:
+            yield from ("--set", setting)
+        if self.asked["fail_on"]:
+            yield from ("--fail-on", self.asked["fail_on"])
 
+    def _selected(self, job_file: JobFile) -> list[tuple[str, JobScenario, bool]]:
+        """The scenarios with all tags, their names for a command, and whether each was named (see `JobOrder.named`).
 
-def _selected(
-    names: Sequence[str], job_file: JobFile, asked: dict[str, Any]
-) -> list[tuple[str, JobScenario, bool]]:
-    """The scenarios with all tags, their names for a command, and whether each was named (see `JobOrder.named`).
+        Raises NothingRan if none is left.
+        """
+        from harness.levels.job.job_scenario import JobScenario
+        from harness.levels.job.job_scenarios import apply_job_settings, job_catalogue, load_jobs, named_alone
+        from harness.levels.job.sweep import SWEPT
+        from harness.scenario.catalogue import catalogue
+        from harness.system.errors import NothingRan, UsageError
 
-    Raises NothingRan if none is left.
-    """
-    from harness.levels.job.job_scenario import JobScenario
-    from harness.levels.job.job_scenarios import apply_job_settings, job_catalogue, load_jobs, named_alone
-    from harness.levels.job.sweep import SWEPT
-    from harness.scenario.catalogue import catalogue
-    from harness.system.errors import NothingRan, UsageError
-
-    if asked["sweep"] and not names:
-        names = (SWEPT,)
-    if asked["calm_only"]:
-        about = "The job runs without faults, to see that it works and how fast it is."
-        calm = [("", JobScenario(job_scenario="calm", about=about))]
-        if names:
-            calm = [(str(path), one.model_copy(update={"faults": ()})) for path, one in load_jobs(names)]
-        return [(source, apply_job_settings(one, asked["settings"]), True) for source, one in calm]
-    wanted = list(names) or list(job_file.job.scenarios)
-    if not wanted:
-        if not asked["tags"]:
-            raise UsageError(
-                "no scenario was named",
-                fix="name some, or write `all`: `floodmark list scenarios --jobs` lists them",
+        asked = self.asked
+        names = (SWEPT,) if asked["sweep"] and not self.names else self.names
+        if asked["calm_only"]:
+            about = "The job runs without faults, to see that it works and how fast it is."
+            calm = [("", JobScenario(job_scenario="calm", about=about))]
+            if names:
+                calm = [(str(path), one.model_copy(update={"faults": ()})) for path, one in load_jobs(names)]
+            return [(source, apply_job_settings(one, asked["settings"]), True) for source, one in calm]
+        wanted = list(names) or list(job_file.job.scenarios)
+        if not wanted:
+            if not asked["tags"]:
+                raise UsageError(
+                    "no scenario was named",
+                    fix="name some, or write `all`: `floodmark list scenarios --jobs` lists them",
+                )
+            wanted = ["all"]
+        shipped = {path: name for name, path in {**catalogue(), **job_catalogue()}.items()}
+        alone = named_alone(wanted)
+        chosen = [
+            (
+                shipped.get(path, str(path)),
+                apply_job_settings(scenario, asked["settings"]),
+                path in alone,
             )
-        wanted = ["all"]
-    shipped = {path: name for name, path in {**catalogue(), **job_catalogue()}.items()}
-    alone = named_alone(wanted)
-    chosen = [
-        (shipped.get(path, str(path)), apply_job_settings(scenario, asked["settings"]), path in alone)
-        for path, scenario in load_jobs(wanted)
-        if set(asked["tags"]) <= set(scenario.tags)
-    ]
-    if not chosen:
-        message = f"none of the named scenarios has the tag {' and '.join(asked['tags'])}"
-        raise NothingRan(message, fix="floodmark list scenarios --jobs")
-    return chosen
+            for path, scenario in load_jobs(wanted)
+            if set(asked["tags"]) <= set(scenario.tags)
+        ]
+        if not chosen:
+            message = f"none of the named scenarios has the tag {' and '.join(asked['tags'])}"
+            raise NothingRan(message, fix="floodmark list scenarios --jobs")
+        return chosen

@@ -297,38 +297,17 @@ def check_sut(sut: str, mutant: str | None, level: str, runner: str) -> None:
 
 def _orders(scenario: Scenario, file: Path, asked: dict[str, Any]) -> Iterator[Order]:
     """One order for each run, with consecutive seeds."""
-    from harness.scenario.order import Order
-    from harness.sut.user_code import import_path
-
-    before, after = _again(file, asked)
-    for number in range(asked["seed"], asked["seed"] + asked["runs"]):
-        yield Order(
-            scenario=scenario,
-            level=asked["level"],
-            seed=number,
-            sut=asked["sut"],
-            runner=asked["runner"],
-            cluster=asked["cluster"] or 0,
-            master=asked["master"] or "",
-            expected=asked["expected"],
-            mutant=asked["mutant"],
-            import_path=import_path(),
-            again=f"{before} --seed {number}{after}",
-            fails_on_pitfall=asked["fail_on"] == "pitfall",
-        )
-
-
-def _again(file: Path, asked: dict[str, Any]) -> tuple[str, str]:
-    """The command line that repeats a run: the parts before and after `--seed N`."""
     import shlex
 
     from harness.scenario.catalogue import catalogue
+    from harness.scenario.order import Order
+    from harness.sut.user_code import import_path
 
-    scenario = file.stem if catalogue().get(file.stem) == file else str(file)
-    words = ["floodmark", "run", scenario, "--level", asked["level"]]
+    name = file.stem if catalogue().get(file.stem) == file else str(file)
+    words = ["floodmark", "run", name, "--level", asked["level"]]
     words += [] if asked["runner"] == "continuous" else ["--runner", asked["runner"]]
-    for name in ("cluster", "master"):
-        words += [f"--{name}", str(asked[name])] if asked[name] else []
+    for which in ("cluster", "master"):
+        words += [f"--{which}", str(asked[which])] if asked[which] else []
     words += [] if asked["level"] == "sim" else ["--world", asked["world"], "--proxy", asked["proxy"]]
     more = []
     if asked["sut"] != "reference":
@@ -342,4 +321,18 @@ def _again(file: Path, asked: dict[str, Any]) -> tuple[str, str]:
         more += ["--set", setting]
     if asked["fail_on"]:
         more += ["--fail-on", asked["fail_on"]]
-    return shlex.join(words), "".join(f" {shlex.quote(word)}" for word in more)
+    for number in range(asked["seed"], asked["seed"] + asked["runs"]):
+        yield Order(
+            scenario=scenario,
+            level=asked["level"],
+            seed=number,
+            sut=asked["sut"],
+            runner=asked["runner"],
+            cluster=asked["cluster"] or 0,
+            master=asked["master"] or "",
+            expected=asked["expected"],
+            mutant=asked["mutant"],
+            import_path=import_path(),
+            again=shlex.join([*words, "--seed", str(number), *more]),
+            fails_on_pitfall=asked["fail_on"] == "pitfall",
+        )

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Literal
 
 import click
 from rich import box
@@ -49,7 +49,7 @@ from reports.agreement import (
 from reports.baseline import Comparison, write_comparison
 from reports.past_report import PastReport
 from reports.pretty import print_outcomes, terminal
-from reports.write import render, write_report
+from reports.write import MachineFormat, render, write_report
 
 _end_now = os._exit
 """Kept, because the attribute is another one while user code runs (`harness.sut.user_code`)."""
@@ -158,7 +158,7 @@ def run_campaign(
     keep: Keep,
     budget: float | None,
     offline: bool,
-    form: object,
+    form: MachineFormat | Literal["pretty"],
     quiet: bool,
     verbose: bool,
     no_color: bool,
@@ -257,7 +257,7 @@ def _world_that_keeps(level: str, world: str) -> str:
 
 
 def _document(
-    finished: Finished, form: Any, *, title: str, counts: bool, beside: Comparison | None = None
+    finished: Finished, form: MachineFormat, *, title: str, counts: bool, beside: Comparison | None = None
 ) -> str:
     """The report for `--format` other than pretty; for repeatable levels with the counts of all runs."""
     text = render(finished.outcomes, form, title=title, counted=finished.counted, extent=finished)

@@ -118,13 +118,21 @@ def certified(
     head = concluded(runs, asked=len(wanted.planned), second=second)
     left_out = _left_out(wanted, made, runs, is_interrupted=stop.is_set())
     not_shown = [*left_out, *wanted.not_shown, *silences(runs, rows, second=second)]
+    # The subject with where the expected values came from, as its runs tell
+    told: Mapping[str, None] = dict.fromkeys(
+        outcome.values.partition("; ")[0].rstrip(".") + "." for _, outcome in made.outcomes if outcome.values
+    )
+    from_runs = list(told)
+    expected_from = [*wanted.subject.expected_from, *from_runs[:_VALUES_TOLD]]
+    if (left := len(from_runs) - _VALUES_TOLD) > 0:
+        expected_from.append(f"{left} more sentences of this kind are in the runs.")
     certificate = Certificate(
         schema_version=1,
         tone=head.tone,
         word=head.word,
         sentence=head.sentence,
         cause=head.cause,
-        subject=_with_values(wanted.subject, made),
+        subject=replace_fields(wanted.subject, expected_from=expected_from),
         profile=wanted.profile,
         profile_about=wanted.profile_about,
         level=wanted.level,
@@ -284,18 +292,6 @@ def _world(outcome: RunOutcome) -> str:
     world = outcome.world
     told = [world.kind, world.server, world.proxy]
     return f"{', '.join(word for word in told if word)} ({world.why})" if world.why else ", ".join(told)
-
-
-def _with_values(subject: SubjectOfCertificate, made: _Made) -> SubjectOfCertificate:
-    """The subject with where the expected values came from, as its runs tell."""
-    told: Mapping[str, None] = dict.fromkeys(
-        outcome.values.partition("; ")[0].rstrip(".") + "." for _, outcome in made.outcomes if outcome.values
-    )
-    from_runs = list(told)
-    expected_from = [*subject.expected_from, *from_runs[:_VALUES_TOLD]]
-    if (left := len(from_runs) - _VALUES_TOLD) > 0:
-        expected_from.append(f"{left} more sentences of this kind are in the runs.")
-    return replace_fields(subject, expected_from=expected_from)
 
 
 _VALUES_TOLD = 6

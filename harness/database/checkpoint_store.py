@@ -151,16 +151,15 @@ class CheckpointStore:
                 return Restored(saved=saved, passed_over=tuple(passed_over))
         if not parts:
             return Restored(saved=None, passed_over=())
-        raise StoreLost(self._none_restorable(passed_over, committed))
-
-    def _none_restorable(self, passed_over: Sequence[PassedOver], committed: int) -> str:
         what = "; ".join(f"checkpoint {one.epoch}: {one.why}" for one in passed_over)
         older = (
             f" checkpoints older than the committed epoch {committed} would write outputs twice;"
             if committed
             else ""
         )
-        return f"no checkpoint of subtask {self._subtask} can be restored ({what});{older} check the folder's disk"
+        raise StoreLost(
+            f"no checkpoint of subtask {self._subtask} can be restored ({what});{older} check the folder's disk"
+        )
 
     def forget_below(self, checkpoint: int) -> None:
         """Remove the parts of checkpoints below `checkpoint`."""

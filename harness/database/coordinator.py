@@ -169,16 +169,12 @@ def coordinated(
     finally:
         over.set()
         thread.join(timeout=_END_S)
-        _roll_back_leftovers(driver)
+        # Roll back prepared branches. If the server does not answer they stay, and are deleted with the world
+        with (
+            suppress(*driver.errors),
+            closing(driver.connect(statement_s=_STATEMENT_S)) as connection,
+            connection.cursor() as cursor,
+        ):
+            roll_back_branches(cursor, driver.database)
         if broken:
             raise broken[0]
-
-
-def _roll_back_leftovers(driver: Driver) -> None:
-    """Roll back prepared branches. If the server does not answer they stay, and are deleted with the world."""
-    with (
-        suppress(*driver.errors),
-        closing(driver.connect(statement_s=_STATEMENT_S)) as connection,
-        connection.cursor() as cursor,
-    ):
-        roll_back_branches(cursor, driver.database)

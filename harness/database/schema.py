@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
 
 import pymysql
 
+from harness.database.driver import Cursor
 from harness.database.endpoint import Endpoint, connect
 from harness.system.errors import WorldError
 
@@ -82,7 +82,7 @@ def run_database(root: Endpoint, *, name: str, stays: bool = False) -> Iterator[
 
 
 @contextmanager
-def _as_root(root: Endpoint) -> Iterator[Any]:
+def _as_root(root: Endpoint) -> Iterator[Cursor]:
     try:
         with connect(root) as connection, connection.cursor() as cursor:
             yield cursor

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -60,7 +60,7 @@ class StoredRow(msgspec.Struct, frozen=True, gc=False):
     """The output's value as JSON, or the dead letter's error."""
 
 
-def stored_value(text: str) -> Any:
+def stored_value(text: str) -> object:
     """The value that a sink stored as `text`; text that is no JSON becomes an object that no output can be."""
     try:
         return msgspec.json.decode(text)

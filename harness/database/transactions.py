@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from enum import Enum
 from types import MappingProxyType
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from harness.database.driver import BlockingConnection, Cursor, Driver
 from harness.database.epoch import SinkLost
@@ -171,7 +171,7 @@ class Transactions:
         *,
         name: str,
         seed: int,
-        check: Callable[[Any], None],
+        check: Callable[[Cursor], None],
         statement_s: float = STATEMENT_S,
         clock: Clock = REAL_CLOCK,
     ) -> None:

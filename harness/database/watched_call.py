@@ -249,7 +249,7 @@ class _WatchedCursor:
     async def __aexit__(self, *error: object) -> object:
         return await self._cursor.__aexit__(*error)
 
-    async def execute(self, sql: str, args: Any = ()) -> object:
+    async def execute(self, sql: str, args: Sequence[object] = ()) -> object:
         """Execute the statement. Raises the driver's errors."""
         statement = (sql, args)
         self._call.asks()

@@ -116,7 +116,7 @@ def _what(event: Json) -> str:
     return _exactly({name: value for name, value in event.items() if name not in _FREE})
 
 
-def _named(event: Json, *, without: str = "") -> tuple[Any, ...]:
+def _named(event: Json, *, without: str = "") -> tuple[object, ...]:
     names = [_exactly(event.get(name)) for name in _NAMES if name != without]
     return (event["k"], event.get("s"), event.get("a"), *names)
 

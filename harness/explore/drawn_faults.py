@@ -75,7 +75,18 @@ def draw_faults(setting: Setting, draw: Draw) -> list[Fault]:
         subtask, lasts = draw.index(setting.subtasks), _ms(draw, 10, 1_500)
         stops.append({"do": "zombie", "subtask": subtask, "for": lasts, "when": when})
     may_fail = len(stops) < _RESTARTS_MAX
-    drawn = [*stops, *_disturbances(setting, draw), *_single_failures(setting, draw, may_fail=may_fail)]
+    makes = list(_EVERYWHERE)
+    if not setting.by_time:
+        makes += _LONG
+    if setting.sink != "atomic":
+        makes += _WITH_STORE
+    if not setting.inputs:
+        makes.append(_watermark_burst)
+    drawn = [
+        *stops,
+        *[draw.one_of(*makes)(setting, draw) for _ in range(draw.one_of(0, 0, 1, 1, 2))],
+        *_single_failures(setting, draw, may_fail=may_fail),
+    ]
     return [
         {"id": f"{fault['do'].replace('_', '-')}-{number}", **fault} for number, fault in enumerate(drawn, 1)
     ]
@@ -147,7 +158,7 @@ def _record(setting: Setting, draw: Draw) -> Fault:
     return {"record": draw.between(1, setting.records)}
 
 
-def _on_link(do: str, *, at_once: bool = False, **fields: Callable[[Draw], Any]) -> Make:
+def _on_link(do: str, *, at_once: bool = False, **fields: Callable[[Draw], object]) -> Make:
     """A fault on one of the two links, triggered by a call; with `at_once` it has no duration."""
 
     def make(setting: Setting, draw: Draw) -> Fault:
@@ -159,7 +170,7 @@ def _on_link(do: str, *, at_once: bool = False, **fields: Callable[[Draw], Any])
     return make
 
 
-def _of_server(do: str, **fields: Callable[[Draw], Any]) -> Make:
+def _of_server(do: str, **fields: Callable[[Draw], object]) -> Make:
     def make(setting: Setting, draw: Draw) -> Fault:
         drawn = {name: of(draw) for name, of in fields.items()}
         return {"do": do, "for": _ms(draw, 20, 300), **drawn, "when": _call(setting, draw)}
@@ -252,7 +263,7 @@ _LONG: Final[tuple[Make, ...]] = (
 """Faults that block a client until its own timeout, which takes seconds."""
 
 
-def _stored(do: str, **fields: Callable[[Draw], Any]) -> Make:
+def _stored(do: str, **fields: Callable[[Draw], object]) -> Make:
     def make(setting: Setting, draw: Draw) -> Fault:
         drawn = {name: of(draw) for name, of in fields.items()}
         return {"do": do, "subtask": draw.index(setting.subtasks), **drawn, "when": _any_time(setting, draw)}
@@ -270,17 +281,6 @@ _WITH_STORE: Final[tuple[Make, ...]] = (
         },
     ),
 )
-
-
-def _disturbances(setting: Setting, draw: Draw) -> list[Fault]:
-    makes = list(_EVERYWHERE)
-    if not setting.by_time:
-        makes += _LONG
-    if setting.sink != "atomic":
-        makes += _WITH_STORE
-    if not setting.inputs:
-        makes.append(_watermark_burst)
-    return [draw.one_of(*makes)(setting, draw) for _ in range(draw.one_of(0, 0, 1, 1, 2))]
 
 
 # -------------------------------------------------------------------------- failures of single calls

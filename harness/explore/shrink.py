@@ -269,14 +269,25 @@ class _OneShrinking:
         for data in one_subtask(self.data):
             if self._tries_decided(data, f"{data['workload']['subtasks']} subtasks"):
                 break
-        self._fewer_features()
+        for paths in list(features(self.data)):
+            if all(at(self.data, path) is not None for path in paths):
+                self.tries(without(self.data, *paths), f"without {', '.join(map(in_words, paths))}")
+        for path, value in list(simplest(self.data)):
+            self.tries(with_value(self.data, path, value), f"{in_words(path)}: {value}")
+        self.tries({**self.data, "decisive": [self.find.invariant]}, f"decisive: [{self.find.invariant}]")
         self._triggers_by_event()
         self._lower_numbers()
         for seed in range(min(self.find.seed, _SEEDS)):
             if self.tries(self.data, f"seed {seed}", seed=seed):
                 break
         self._fewer_calls()
-        self._plain_names()
+        # Name each fault after its kind
+        faults = self.data.get("faults", [])
+        kinds = [fault["do"].replace("_", "-") for fault in faults]
+        names = [kind if kinds.count(kind) == 1 else f"{kind}-{n}" for n, kind in enumerate(kinds, 1)]
+        if faults and names != [fault["id"] for fault in faults]:
+            renamed = [{**fault, "id": name} for fault, name in zip(faults, names, strict=True)]
+            self.tries({**self.data, "faults": renamed}, "plain names")
         return before != (repr(self.data), self.find.seed)
 
     def _fewer_faults(self) -> None:
@@ -305,14 +316,6 @@ class _OneShrinking:
                 self._tries_decided(data, f"{data['workload']['records']} records")
                 for data in halved(self.data)
             )
-
-    def _fewer_features(self) -> None:
-        for paths in list(features(self.data)):
-            if all(at(self.data, path) is not None for path in paths):
-                self.tries(without(self.data, *paths), f"without {', '.join(map(in_words, paths))}")
-        for path, value in list(simplest(self.data)):
-            self.tries(with_value(self.data, path, value), f"{in_words(path)}: {value}")
-        self.tries({**self.data, "decisive": [self.find.invariant]}, f"decisive: [{self.find.invariant}]")
 
     def _triggers_by_event(self) -> None:
         for data in checkpoints_by_place(self.data):
@@ -395,15 +398,6 @@ class _OneShrinking:
                 if not self.tries(data, f"{len(left)} {what}"):
                     index += size
             size //= 2
-
-    def _plain_names(self) -> None:
-        """Name each fault after its kind."""
-        faults = self.data.get("faults", [])
-        kinds = [fault["do"].replace("_", "-") for fault in faults]
-        names = [kind if kinds.count(kind) == 1 else f"{kind}-{n}" for n, kind in enumerate(kinds, 1)]
-        if faults and names != [fault["id"] for fault in faults]:
-            renamed = [{**fault, "id": name} for fault, name in zip(faults, names, strict=True)]
-            self.tries({**self.data, "faults": renamed}, "plain names")
 
     def finished(self) -> Find:
         """The smallest, with a sentence on what it shows."""

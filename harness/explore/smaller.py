@@ -218,7 +218,7 @@ def _leaves(value: object, path: Path) -> Iterator[Path]:
             yield path
 
 
-def lesser(path: Path, value: Any) -> Sequence[Any]:
+def lesser(path: Path, value: str | float) -> Sequence[str] | range:
     """The simpler values, the simplest first, with which a search by halves can begin."""
     if isinstance(value, str):
         ms = duration_ms(value)

@@ -190,17 +190,14 @@ class Follower:
     def poll(self) -> Progress:
         """Read the lines added since the last call."""
         for path in sorted(self._folder.glob("subtask-*.jsonl")):
-            for line in self._new_lines(path):
+            offset = self._offsets.get(path, 0)
+            with path.open("rb") as file:
+                file.seek(offset)
+                data = file.read()
+            self._offsets[path] = offset + data.rfind(b"\n") + 1
+            for line in decode_lines(data):
                 self._note(line)
         return self.progress
-
-    def _new_lines(self, path: Path) -> list[Line]:
-        offset = self._offsets.get(path, 0)
-        with path.open("rb") as file:
-            file.seek(offset)
-            data = file.read()
-        self._offsets[path] = offset + data.rfind(b"\n") + 1
-        return decode_lines(data)
 
     def _note(self, line: Line) -> None:
         progress = self.progress

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from harness.system.json_types import Json
 
@@ -48,7 +48,7 @@ class _NotStrict(ValueError):
     """Raised by the decoder's hooks."""
 
 
-def strictly(raw: bytes, *, any_length: bool = True) -> Any | Loose:
+def strictly(raw: bytes, *, any_length: bool = True) -> object:
     """The value of one line, or `Loose`; white space around it must be stripped already.
 
     Reading an integer takes time that grows with the square of its digits: without `any_length`, an integer beyond
@@ -83,7 +83,7 @@ def _is_too_deep(value: object) -> bool:
     return bool(level)
 
 
-def _decoded(text: str, *, any_length: bool) -> Any:
+def _decoded(text: str, *, any_length: bool) -> object:
     # The decoder with the limit is slower; in a short line no integer can exceed it.
     decoder = _STRICT if len(text) <= DIGITS_MAX else _STRICT_WITH_LIMIT
     try:
@@ -101,7 +101,7 @@ def _decoded(text: str, *, any_length: bool) -> Any:
     return value
 
 
-def _lenient(text: str) -> Any:
+def _lenient(text: str) -> object:
     try:
         with integers_of_any_length():
             return _LENIENT.decode(text)
@@ -109,7 +109,7 @@ def _lenient(text: str) -> Any:
         return None
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> Json:
+def _unique(pairs: list[tuple[str, object]]) -> Json:
     found = dict(pairs)
     if len(found) != len(pairs):
         names = [name for name, _ in pairs]
@@ -118,7 +118,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> Json:
     return found
 
 
-def _refuse(constant: str) -> Any:
+def _refuse(constant: str) -> NoReturn:
     raise _NotStrict(f"{constant} is not JSON; write null or a string")
 
 

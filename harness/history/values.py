@@ -86,15 +86,15 @@ _LISTED_MAX = 5
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 
 
-def same(left: Any, right: Any) -> bool:
+def same(left: object, right: object) -> bool:
     """Whether two values are equal as `docs/reference/history.md` defines it."""
     if type(left) is not type(right):
         return False
     if type(left) in _SCALARS:
         return bool(left == right)
-    if isinstance(left, dict):
+    if isinstance(left, dict) and isinstance(right, dict):
         return left.keys() == right.keys() and all(same(left[name], right[name]) for name in left)
-    if isinstance(left, list):
+    if isinstance(left, list) and isinstance(right, list):
         return len(left) == len(right) and all(map(same, left, right))
     return bool(left == right)
 
@@ -139,7 +139,7 @@ def shown(value: object) -> str:
     return printable if len(printable) <= _SHOWN_MAX else printable[: _SHOWN_MAX - 3] + "..."
 
 
-def listed(values: list[Any]) -> str:
+def listed(values: Sequence[object]) -> str:
     """The first few of several values, for a message."""
     more = len(values) - _LISTED_MAX
     return ", ".join(shown(value) for value in values[:_LISTED_MAX]) + (f" and {more} more" * (more > 0))

@@ -22,12 +22,13 @@ from functools import wraps
 from itertools import pairwise
 from math import floor
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, NoReturn, TypeVar, cast
 
 T = TypeVar("T")
 Json = dict[str, Any]
+Id = int | str
 Element = tuple[Any, ...]  # ("record", id), or ("mark", pos, w).
-ABSENT: Any = object()
+ABSENT: list[object] = [object()]
 EVER = float("inf")
 OF_RUN = {"done", "abort", "retire", "fault", "giveup", "commit", "effect", "ack", "row", "read", "change", "rescale"}
 """Kinds that are no events of an attempt."""
@@ -51,12 +52,12 @@ def shown(kind: str, e: Json) -> Finding:
     """An anomaly that one event shows."""
     return Finding(kind, e.get("s"), e["id"] if "id" in e else e.get("w"), e.get("c"), e["n"])
 
-def by_id(events: Iterable[Json]) -> dict[Any, list[Json]]:
-    found: dict[Any, list[Json]] = {}
+def by_id(events: Iterable[Json]) -> dict[Id, list[Json]]:
+    found: dict[Id, list[Json]] = {}
     for e in events: found.setdefault(e["id"], []).append(e)
     return found
 
-def canonical(value: Any) -> Any:
+def canonical(value: object) -> tuple[object, ...]:
     """Equal exactly for values that the page calls equal, and hashable."""
     match value:
         case dict(): return ("object", tuple(sorted((name, canonical(item)) for name, item in value.items())))
@@ -64,8 +65,8 @@ def canonical(value: Any) -> Any:
         case float(): return ("float", value + 0.0)
         case _: return (type(value).__name__, value)
 
-def high(w: Any) -> float:
-    return EVER if w == "end" else w
+def high(w: float | str) -> float:
+    return EVER if isinstance(w, str) else w
 
 def element(given: Json) -> Element:
     return ("record", given["id"]) if "id" in given else ("mark", given["pos"], given["w"])
@@ -110,11 +111,10 @@ class Page:
         """Events of an attempt, or of all of a subtask; without kinds, all."""
         own = self._own.get((s,) if a is None else (s, a), [])
         return [e for e in own if not kinds or e["k"] in kinds]
-
-    def told(self, s: int, a: int, record: Any, *kinds: str) -> list[Json]:
+    def told(self, s: int, a: int, record: Id, *kinds: str) -> list[Json]:
         """Events of an attempt about a record."""
         return [e for e in self._own.get((s, a, "of", record), []) if e["k"] in kinds]
-    def by_id(self, *kinds: str) -> dict[Any, list[Json]]:
+    def by_id(self, *kinds: str) -> dict[Id, list[Json]]:
         """All events of these kinds, by their id."""
         return by_id(self.kind(*kinds))
     def commits(self, s: int) -> list[Json]:
@@ -167,7 +167,7 @@ class Page:
         restores = [r for a in self.attempts(s) if self.inherits(s, a) for r in self.of(s, a, "restore")]
         return restores[0]["elements"] if restores else None
 
-    def heritage(self, s: int) -> dict[Any, tuple[int, int]]:
+    def heritage(self, s: int) -> dict[Id, tuple[int, int]]:
         """Of each inherited record its position, and the subtask that held it before."""
         began = self.beginner(s)
         found: dict[Any, tuple[int, int]] = {}
@@ -177,16 +177,16 @@ class Page:
             if old: found.setdefault(given["id"], (place, old[-1]))
         return found
 
-    def held_before(self, s: int, record: Any) -> list[tuple[int, int]]:
+    def held_before(self, s: int, record: Id) -> list[tuple[int, int]]:
         """The subtasks that held an inherited record before, and its position there."""
         found = []
         while record in self.heritage(s):
             s = self.heritage(s)[record][1]
-            found.append((s, self.position(s, ("record", record))))
+            found.append((s, self.taken(s, record)[0]["pos"]))
         return found
 
     # Which snap, completed, chain, O*.
-    def snap(self, s: int, c: int, n: float, *, named: Any = None, below: float = EVER) -> Json | None:
+    def snap(self, s: int, c: int, n: float, *, named: int | None = None, below: float = EVER) -> Json | None:
         snaps = [e for e in self.of(s, named, "snap") if e["c"] == c and e["n"] < n and e["a"] < below]
         return max(snaps, key=lambda e: e["a"], default=None)
     def shows(self, commit: Json) -> Json | None:
@@ -239,40 +239,40 @@ class Page:
 
     def outs(self, s: int) -> list[Json]:
         return self.visible(s, "out")
-    def seen(self, *kinds: str) -> dict[Any, list[Json]]:
+    def seen(self, *kinds: str) -> dict[Id, list[Json]]:
         """What is visible of any subtask, by id."""
         return by_id(e for s in self.subtasks for e in self.visible(s, *kinds))
 
     # The source.
-    def ins(self, s: int) -> dict[Any, list[Json]]:
+    def ins(self, s: int) -> dict[Id, list[Json]]:
         return by_id(self.of(s, None, "in"))
 
-    def taken(self, s: int, record: Any) -> list[Json]:
+    def taken(self, s: int, record: Id) -> list[Json]:
         own = self.ins(s).get(record, [])
         if record not in self.heritage(s): return own
         place, old = self.heritage(s)[record]
         return [*({**e, "pos": place} for e in self.taken(old, record)), *own]
 
-    def accepted(self) -> dict[Any, int]:
+    def accepted(self) -> dict[Id, int]:
         """Each record that was taken in, with the last subtask that held it."""
         return {record: s for s in self.subtasks for record in [*self.heritage(s), *self.ins(s)]}
-    def expect(self, s: int, record: Any) -> Any:
+    def expect(self, s: int, record: Id) -> list[object]:
         """What the subtask was told, or those before it that held the record."""
         return next((e["expect"] for e in self.taken(s, record) if "expect" in e), ABSENT)
 
-    def key(self, record: Any) -> Any:
+    def key(self, record: Id) -> tuple[object, ...] | None:
         s = self.accepted().get(record)
         taken = self.taken(s, record)[0] if s is not None else {}
-        return canonical(taken["key"]) if "key" in taken else ABSENT
+        return canonical(taken["key"]) if "key" in taken else None
 
-    def marks(self, s: int) -> list[tuple[int, Any]]:
+    def marks(self, s: int) -> list[tuple[int, int | str]]:
         """The watermarks of the subtask's source, by position."""
         inherited = [given for given in (self.share(s) or []) if "w" in given] if self.beginner(s) else []
         places: dict[int, Any] = {}
         for e in [*inherited, *self.of(s, None, "wm")]: places.setdefault(e["pos"], e["w"])
         return sorted(places.items(), key=lambda mark: mark[0])
 
-    def position(self, s: int, what: Element) -> Any:
+    def position(self, s: int, what: Element) -> int | None:
         return what[1] if what[0] == "mark" else next((e["pos"] for e in self.taken(s, what[1])), None)
 
     # The input of an attempt, and which watermark an `owm` is.
@@ -285,7 +285,7 @@ class Page:
             found.setdefault(("record", e["id"]) if e["k"] == "in" else ("mark", e["pos"], e["w"]), e)
         return found
 
-    def stands(self, emissions: list[Json], marks: list[tuple[int, Any]]) -> list[int | None]:
+    def stands(self, emissions: list[Json], marks: list[tuple[int, int | str]]) -> list[int | None]:
         """For each emission its position as a watermark; None for an `out` and for a surplus one."""
         free: dict[Any, list[int]] = {}
         for pos, w in sorted(marks, key=lambda mark: mark[0]): free.setdefault(w, []).append(pos)
@@ -312,17 +312,17 @@ class Page:
         return {what for what in marks if what[1] <= last}
 
     # Outcomes and what they call for.
-    def outcome(self, s: int, a: int, record: Any, by: float = EVER) -> Json | None:
+    def outcome(self, s: int, a: int, record: Id, by: float = EVER) -> Json | None:
         ends = [e for e in self.told(s, a, record, "res", "dead") if e["n"] < by]
         return next((e for e in ends if e["k"] == "dead" or e["final"]), None)
 
-    def outputs_by(self, expect: Any, outcome: Json | None) -> Any:
+    def outputs_by(self, expect: list[object], outcome: Json | None) -> list[object]:
         if outcome is None: return expect
         if outcome["k"] == "dead" or outcome["r"] == "fail": return []
         if outcome["r"] == "timeout": return [] if "error" in outcome else outcome.get("v", [])
         return expect if expect is not ABSENT else outcome.get("v", ABSENT)
 
-    def deciding(self, s: int, record: Any) -> tuple[int | None, Json | None]:
+    def deciding(self, s: int, record: Id) -> tuple[int | None, Json | None]:
         """The deciding attempt, and its outcome of the record; with a rescale, over all subtasks."""
         among = self.subtasks if self.kind("rescale") else [s]
         visible = [e for e in self.seen("out").get(record, []) if e["s"] in among]
@@ -331,16 +331,16 @@ class Page:
         standing = [(e["a"], e) for e in ends if e is not None and self.in_chain(e)]
         return max(standing, key=lambda pair: pair[1]["n"], default=(None, None))
 
-    def expected(self, s: int, record: Any) -> Any:
+    def expected(self, s: int, record: Id) -> list[object]:
         """The expected outputs, or ABSENT."""
         among = reversed(self.subtasks) if self.kind("rescale") else [s]
         told = [expect for one in among if (expect := self.expect(one, record)) is not ABSENT]
         return self.outputs_by(told[0] if told else ABSENT, self.deciding(s, record)[1])
 
-    def numbers_left(self, s: int, a: int, record: Any, by: float) -> set[int]:
+    def numbers_left(self, s: int, a: int, record: Id, by: float) -> set[int]:
         return {e["j"] for e in self.told(s, a, record, "out") if e["n"] < by}
 
-    def resolved(self, s: int, a: int, record: Any, by: float) -> bool:
+    def resolved(self, s: int, a: int, record: Id, by: float) -> bool:
         outcome = self.outcome(s, a, record, by)
         wanted = self.outputs_by(self.expect(s, record), outcome)
         if wanted in (ABSENT, []): return outcome is not None
@@ -565,7 +565,7 @@ def inconsistent(page: Page) -> Findings:
     answered = []
     for record, home in page.accepted().items() if page.header.get("by_key", False) else ():
         (a, outcome), key = page.deciding(home, record), page.key(record)
-        if a is None or outcome is None or outcome.get("r") != "ok" or key is ABSENT: continue
+        if a is None or outcome is None or outcome.get("r") != "ok" or key is None: continue
         s = outcome["s"]
         calls = [e["n"] for e in page.told(s, a, record, "call") if e["n"] < outcome["n"]]
         if calls: answered.append((outcome["n"], min(calls), key, s, record))
@@ -579,14 +579,14 @@ def inconsistent(page: Page) -> Findings:
                 told.append(key)
                 yield Finding("inconsistent", s, record, None, until)
 
-def _differ(page: Page, *two: tuple[int, Any]) -> bool:
+def _differ(page: Page, *two: tuple[int, Id]) -> bool:
     visible = ([e for e in reversed(page.outs(s)) if e["id"] == record] for s, record in two)
     mine, theirs = ({e["j"]: canonical(e["v"]) for e in outs} for outs in visible)
     several = any(mine[j] != theirs[j] for j in mine.keys() & theirs.keys())
     return several or (page.finished() and len(mine) != len(theirs))
 
 @asked_once
-def _changes(page: Page, key: Any) -> list[tuple[Json, Json | None]]:
+def _changes(page: Page, key: object) -> list[tuple[Json, Json | None]]:
     """Those of a key and those of every key, each with its end."""
     own = [e for e in page.kind("change") if "key" not in e or canonical(e["key"]) == key]
     pairs = []
@@ -600,7 +600,7 @@ def versions(page: Page) -> Findings:
     for res in page.kind("res") if page.header.get("versions", False) else ():
         s, a, record, key = res["s"], res["a"], res["id"], page.key(res["id"])
         calls = [e for e in page.told(s, a, record, "call") if e["try"] == res["try"] and e["n"] < res["n"]]
-        right = res["r"] == "ok" and res["final"] and "ver" in res and key is not ABSENT
+        right = res["r"] == "ok" and res["final"] and "ver" in res and key is not None
         if not (right and calls and any(e["id"] == record and e["a"] == a for e in page.outs(s))): continue
         changes = _changes(page, key)
         if any(b["ver"] > res["ver"] and e and e["n"] < calls[-1]["n"] for b, e in changes):
@@ -623,7 +623,7 @@ def v9(page: Page) -> Findings:
         elif "v" in row and canonical(row["v"]) not in _right_values(page, wanted, j): yield shown("wrong-effect", row)
     if page.finished() and not page.not_whole("audit"): yield from lost_effects(page)
 
-def _right_values(page: Page, wanted: list[Any], j: int) -> list[Any]:
+def _right_values(page: Page, wanted: list[object], j: int) -> list[tuple[object, ...]]:
     right = [wanted[j]] if page.by_output else [wanted, *(wanted if len(wanted) == 1 else [])]
     return [canonical(v) for v in right]
 
@@ -636,7 +636,7 @@ def lost_effects(page: Page) -> Findings:
                 yield Finding("no-effect", s, record, None, ("output", j))
 
 @asked_once
-def uncertain(page: Page, s: int, record: Any) -> bool:
+def uncertain(page: Page, s: int, record: Id) -> bool:
     """A call of it ended unclearly, and nothing or a substitute is expected: its row may be there or not."""
     outcome = page.deciding(s, record)[1]
     substitute = outcome is not None and outcome.get("r") == "timeout"
@@ -651,13 +651,13 @@ def uncertain(page: Page, s: int, record: Any) -> bool:
 Suspicion = tuple[bool, Finding]  # whether it is certain (else it leaves the invariant open), and the finding
 Claims = Iterator[tuple[str, bool]]  # classes, each with whether it is certain
 
-def _of_table(page: Page, name: str, key: tuple[Any, int | None], claims: Claims) -> Iterator[Suspicion]:
+def _of_table(page: Page, name: str, key: tuple[Id, int | None], claims: Claims) -> Iterator[Suspicion]:
     for kind, certain in claims:
         if kind not in {"row-missing", "row-deleted"} or page.read_whole(name):
             owner = page.accepted().get(key[0])
             yield certain, Finding(kind, owner, key[0], None, "row", name, key[1])
 
-def _values(events: list[Json], name: str = "v") -> list[Any]:
+def _values(events: list[Json], name: str = "v") -> list[tuple[object, ...]]:
     return [canonical(e[name]) for e in events if name in e]
 
 def _too_many(rows: list[Json], written: list[Json], keep: str) -> bool:
@@ -673,7 +673,7 @@ def output_rows(page: Page) -> Iterator[Suspicion]:
             yield from _of_table(page, name, (record, j), _of_output(page, name, record, j))
         yield from _disordered(page, name) if page.tables[name].get("ordered", False) else ()
 
-def _of_output(page: Page, name: str, record: Any, j: int) -> Claims:
+def _of_output(page: Page, name: str, record: Id, j: int) -> Claims:
     keep, finished = page.tables[name].get("keep", "all"), page.finished()
     rows, seen, ever = (
         [e for e in found.get(record, []) if e["j"] == j]
@@ -690,7 +690,7 @@ def _of_output(page: Page, name: str, record: Any, j: int) -> Claims:
     if seen and altered: yield "row-altered", finished or any(v not in _values(ever) for v in altered)
 
 @asked_once
-def _rows_by_id(page: Page, name: str) -> dict[Any, list[Json]]:
+def _rows_by_id(page: Page, name: str) -> dict[Id, list[Json]]:
     return by_id(page.rows(name))
 
 def _of_none(page: Page, row: Json, seen: list[Json]) -> bool:
@@ -724,10 +724,10 @@ def effect_rows(page: Page) -> Iterator[Suspicion]:
         against = _against_the_audit if page.has_audit() else _against_what_is_expected
         for record, j in keys: yield from _of_table(page, name, (record, j), against(page, name, record, j))
 
-def _of_key(page: Page, among: dict[Any, list[Json]], record: Any, j: int | None) -> list[Json]:
+def _of_key(page: Page, among: dict[Id, list[Json]], record: Id, j: int | None) -> list[Json]:
     return [e for e in among.get(record, []) if not page.by_output or e["j"] == j]
 
-def _against_the_audit(page: Page, name: str, record: Any, j: int | None) -> Claims:
+def _against_the_audit(page: Page, name: str, record: Id, j: int | None) -> Claims:
     keep = page.tables[name].get("keep", "all")
     rows = _of_key(page, _rows_by_id(page, name), record, j)
     effects = _of_key(page, page.by_id("effect"), record, j)
@@ -739,7 +739,7 @@ def _against_the_audit(page: Page, name: str, record: Any, j: int | None) -> Cla
     elif effects and all_known and all("v" in e for e in effects) and set(_values(rows)) - set(_values(effects)):
         yield "row-altered", True
 
-def _against_what_is_expected(page: Page, name: str, record: Any, j: int | None) -> Claims:
+def _against_what_is_expected(page: Page, name: str, record: Id, j: int | None) -> Claims:
     rows = _of_key(page, _rows_by_id(page, name), record, j)
     s = page.accepted().get(record)
     wanted: Any = ABSENT if s is None else page.expected(s, record)
@@ -750,7 +750,7 @@ def _against_what_is_expected(page: Page, name: str, record: Any, j: int | None)
     elif not rows: yield "row-missing", page.finished()
     else: yield from _of_expected_value(page, rows, record, j)
 
-def _of_expected_value(page: Page, rows: list[Json], record: Any, j: int | None) -> Claims:
+def _of_expected_value(page: Page, rows: list[Json], record: Id, j: int | None) -> Claims:
     s = page.accepted().get(record)
     wanted: Any = ABSENT if s is None else page.expected(s, record)
     if s is None or wanted is ABSENT or uncertain(page, s, record) or not 0 <= (j or 0) < len(wanted): return
@@ -762,7 +762,7 @@ def dead_rows(page: Page) -> Iterator[Suspicion]:
         for record in dict.fromkeys(e["id"] for e in [*letters, *page.rows(name)]):
             yield from _of_table(page, name, (record, None), _of_dead(page, name, record))
 
-def _of_dead(page: Page, name: str, record: Any) -> Claims:
+def _of_dead(page: Page, name: str, record: Id) -> Claims:
     keep, finished = page.tables[name].get("keep", "all"), page.finished()
     rows = _rows_by_id(page, name).get(record, [])
     ever, seen = page.by_id("dead").get(record, []), page.seen("dead").get(record, [])
@@ -878,7 +878,7 @@ def _astray(page: Page, s: int, a: int, elements: list[Json], pos: int) -> Itera
     if any(e["pos"] != pos for e in [page.start(s, a), *page.of(s, a, "in", "wm")[:1]]):
         yield "wrong-position", page.start(s, a)
 
-def _replay(page: Page, elements: list[Json]) -> list[Any]:
+def _replay(page: Page, elements: list[Json]) -> list[object]:
     """Equal for equal replays: unordered, up to the order between watermarks."""
     if page.ordered: return [element(given) for given in elements]
     segments: list[Any] = [[]]
@@ -887,7 +887,7 @@ def _replay(page: Page, elements: list[Json]) -> list[Any]:
         else: segments[-1].append(repr(what))
     return [sorted(part) if isinstance(part, list) else part for part in segments]
 
-def _name(given: Json) -> Any:
+def _name(given: Json) -> tuple[str, Id]:
     return ("id", given["id"]) if "id" in given else ("w", given["w"])
 
 def _stored(page: Page, rescale: Json) -> list[tuple[int, Json]]:
@@ -1021,7 +1021,7 @@ def v18(page: Page) -> Findings:
     yield from _gaps(page, page.subtasks, completed, s=None, ended=page.finished())
 
 def _gaps(
-    page: Page, subtasks: list[int], fresh: list[Json], *, s: Any, ended: bool, stopped: Json | None = None
+    page: Page, subtasks: list[int], fresh: list[Json], *, s: int | None, ended: bool, stopped: Json | None = None
 ) -> Findings:
     starts, ends = ([e for e in page.kind(k) if e["s"] in subtasks] for k in ("start", "end"))
     last = [stopped] if stopped else ends[-1:] if ended else page.events[-1:]
@@ -1056,7 +1056,7 @@ def _in_flight(page: Page, s: int, a: int, by: int) -> int:
     if not page.operator["watermark_slots"]: return len(records)
     came = page.came(s, a)
     places = {what[1]: page.position(s, what) for what in came if what[0] == "record"}
-    furthest = max((places[r] for r in called if places.get(r) is not None), default=-EVER)
+    furthest = max((place for r in called if (place := places.get(r)) is not None), default=-EVER)
     marks = {what for what, e in came.items() if what[0] == "mark" and e["n"] < by and what[1] < furthest}
     held = marks - page.left_marks(s, a, by, leniently=True)
     if not page.coalesces: return len(records) + len(held)
@@ -1447,11 +1447,11 @@ def read_lines(path: Path) -> list[Json]:
     if not lines: raise ValueError("line 1: there is no header")
     return lines
 
-def _once(pairs: list[tuple[str, Any]]) -> Json:
+def _once(pairs: list[tuple[str, object]]) -> Json:
     if len({name for name, _ in pairs}) < len(pairs): raise ValueError("a key stands twice")
     return dict(pairs)
 
-def _refuse(name: str) -> Any:
+def _refuse(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON")
 
 def _complaint_of_header(line: Json) -> str:

@@ -14,7 +14,6 @@ import math
 import os
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import Any
 
 from harness.system.json_types import Json
 
@@ -48,7 +47,7 @@ def cannot_listen(address: str, error: OSError) -> Refusal:
 INT64_LOW, INT64_HIGH = -(2**63), 2**63 - 1
 
 
-def read_json(body: bytes) -> Any:
+def read_json(body: bytes) -> object:
     """The first value of the body. Objects have keys in lower case, without those that are `null`."""
     try:
         return _DECODER.raw_decode(body.decode(errors="replace").lstrip(" \t\r\n"))[0]
@@ -66,10 +65,11 @@ _DECODER = json.JSONDecoder(
 )
 
 
-def string(value: Any) -> str | None:
+def string(value: object) -> str | None:
     """The text, with U+FFFD for each lone surrogate, which no answer could be written with."""
-    whole = isinstance(value, str)
-    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if whole else None
+    if not isinstance(value, str):
+        return None
+    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def boolean(value: object) -> bool | None:
@@ -77,10 +77,11 @@ def boolean(value: object) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
-def integer(value: Any) -> int | None:
+def integer(value: object) -> int | None:
     """A whole number of 64 bits."""
-    is_one = isinstance(value, int) and not isinstance(value, bool)
-    return value if is_one and INT64_LOW <= value <= INT64_HIGH else None
+    if isinstance(value, int) and not isinstance(value, bool) and INT64_LOW <= value <= INT64_HIGH:
+        return value
+    return None
 
 
 def number(value: object) -> float | None:
@@ -90,7 +91,7 @@ def number(value: object) -> float | None:
     return integer(value)
 
 
-def read_fields(value: object, fields: Mapping[str, Callable[[Any], Any]]) -> Json:
+def read_fields(value: object, fields: Mapping[str, Callable[[object], object]]) -> Json:
     """The `fields` that `value` sets, each checked against its type; other keys are ignored. Raises `Refusal`."""
     if value is None:
         return {}

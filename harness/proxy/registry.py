@@ -107,10 +107,14 @@ class ToxicAsked:
     """Raw; `attributes_asked` validates them. Toxiproxy too checks for a toxic of the same name first."""
 
 
+def _raw(value: object) -> object:
+    return value
+
+
 def read_toxic(body: bytes) -> ToxicAsked:
     """A toxic to add."""
-    value = read_json(body)
-    asked = read_fields(value, {**dict.fromkeys(("name", "type", "stream"), string), "toxicity": number})
+    texts = dict.fromkeys(("name", "type", "stream"), string)
+    asked = read_fields(read_json(body), {**texts, "toxicity": number, "attributes": _raw})
     stream = asked.get("stream", Stream.DOWNSTREAM.value)
     try:
         direction = Stream(stream.lower())
@@ -130,7 +134,7 @@ def read_toxic(body: bytes) -> ToxicAsked:
     )
     if toxic.name in {".", ".."}:
         raise _unreachable_name("toxic", toxic.name)
-    return ToxicAsked(toxic=toxic, kind=TOXIC_KINDS[type_], attributes=value.get("attributes"))
+    return ToxicAsked(toxic=toxic, kind=TOXIC_KINDS[type_], attributes=asked.get("attributes"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,9 +148,8 @@ class ToxicChange:
 
 def read_toxic_change(body: bytes) -> ToxicChange:
     """The new toxicity and attributes; name, type and stream cannot change and are ignored."""
-    value = read_json(body)
-    asked = read_fields(value, {"toxicity": number})
-    return ToxicChange(toxicity=asked.get("toxicity"), attributes=(value or {}).get("attributes"))
+    asked = read_fields(read_json(body), {"toxicity": number, "attributes": _raw})
+    return ToxicChange(toxicity=asked.get("toxicity"), attributes=asked.get("attributes"))
 
 
 def attributes_asked(given: object, kind: ToxicKind, *, before: Attributes) -> Attributes:

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
@@ -186,7 +185,7 @@ def _laid_out(data: Json) -> CommentedMap:
     return laid
 
 
-def _quoted(value: object) -> Any:
+def _quoted(value: object) -> object:
     """Quotes what ruamel.yaml would write so that it reads back as another text: U+0085; `?` and `:` in front."""
     match value:
         case dict():

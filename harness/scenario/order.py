@@ -6,14 +6,15 @@ Invariant: a run depends only on its order, so equal orders at level sim give eq
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 from harness.scenario.plan import Runner
 from harness.system.choices import fresh_seed
 from harness.system.clock import utc_now
+from harness.system.json_types import JsonView
 
 if TYPE_CHECKING:  # the process of the calm twin needs no scenario, and starts sooner without
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from harness.faults.parts.thresholds import Thresholds
     from harness.scenario.model import Fault, Scenario
@@ -43,7 +44,7 @@ class AnyScenario(Protocol):
     def thresholds(self) -> Thresholds | None: ...
     @property
     def has_two_servers(self) -> bool: ...
-    def model_dump(self, *, mode: str, by_alias: bool) -> Mapping[str, Any]: ...
+    def model_dump(self, *, mode: str, by_alias: bool) -> JsonView: ...
 
 
 class AnyOrder(Protocol):

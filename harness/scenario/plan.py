@@ -36,19 +36,19 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
     of_records: list[tuple[int, list[Any]]] = []
     """Pairs of a record's id and what it yields, where the key does not decide it."""
 
-    def known(self) -> Callable[[Any, Any], list[Any] | None]:
+    def known(self) -> Callable[[int | str, object], list[object] | None]:
         """A function (id, key) -> the results of that record, or None."""
         of_keys = {_hashable(key): results for key, results in self.of_keys}
-        of_records = dict(self.of_records)
+        of_records: dict[int | str, list[Any]] = {**dict(self.of_records)}
 
-        def results(record: Any, key: object) -> list[Any] | None:
+        def results(record: int | str, key: object) -> list[object] | None:
             found = of_records.get(record)
             return of_keys.get(_hashable(key)) if found is None else found
 
         return results
 
 
-def _hashable(key: object) -> Any:
+def _hashable(key: object) -> object:
     return tuple(key) if isinstance(key, list) else key
 
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -101,7 +101,7 @@ def _sound(kind: type[T], value: object) -> T | None:
     return _valid(TypeAdapter(kind).validate_python, value)
 
 
-def _valid(validate: Callable[[Any], T], value: object) -> T | None:
+def _valid(validate: Callable[[object], T], value: object) -> T | None:
     try:
         return validate(value)
     except ValidationError:
@@ -110,7 +110,12 @@ def _valid(validate: Callable[[Any], T], value: object) -> T | None:
 
 def breaches(parts: Standing) -> Iterator[Breach]:
     """Every broken rule between parts, in the order of the file."""
-    yield from _fault_ids(parts)
+    seen: dict[str, int] = {}
+    for index, name in parts.ids:
+        if name in seen:
+            say = f"faults {seen[name]} and {index} (from 0) are both called `{name}`"
+            yield Breach(path=("faults", index, "id"), say=say, hint="give each its own id")
+        seen.setdefault(name, index)
     yield from at_one_moment(parts.faults)
     yield from _of_jobs(parts)
     yield from _subtasks(parts)
@@ -126,15 +131,6 @@ def breaches(parts: Standing) -> Iterator[Breach]:
     yield from _triggers_that_never_come(parts)
     yield from _decisive(parts)
     yield from _expectations(parts)
-
-
-def _fault_ids(parts: Standing) -> Iterator[Breach]:
-    seen: dict[str, int] = {}
-    for index, name in parts.ids:
-        if name in seen:
-            say = f"faults {seen[name]} and {index} (from 0) are both called `{name}`"
-            yield Breach(path=("faults", index, "id"), say=say, hint="give each its own id")
-        seen.setdefault(name, index)
 
 
 def at_one_moment(faults: Iterable[tuple[int, Fault]]) -> Iterator[Breach]:

@@ -54,7 +54,7 @@ def with_asked_files(
     raise UsageError(message, fix="; ".join(dict.fromkeys(mistake.hint for mistake in found if mistake.hint)))
 
 
-def with_own_files(data: object, *, folder: Path) -> Any:
+def with_own_files(data: object, *, folder: Path) -> object:
     """Plain data of a scenario with absolute paths, of which relative ones stand for files in `folder`.
 
     The counts of `records` replace `workload.records`, and bound `expects.records`. Raises UsageError if the records
@@ -105,7 +105,7 @@ _T = TypeVar("_T")
 
 
 def settings_applied(
-    data: Json, settings: Sequence[str], validate: Callable[[Any], _T | list[Mistake]]
+    data: Json, settings: Sequence[str], validate: Callable[[object], _T | list[Mistake]]
 ) -> _T:
     """What `validate` makes of `data` with `settings` applied in order. Raises ScenarioProblems with every mistake."""
     places = FieldPositions(values={(): (max(1, len(settings)), 1)})

@@ -186,7 +186,7 @@ class _Reader:
             case _:
                 return self._scalar(node)
 
-    def _fields(self, node: MappingNode, path: Path) -> Iterator[tuple[str, Any]]:
+    def _fields(self, node: MappingNode, path: Path) -> Iterator[tuple[str, object]]:
         for key, value in node.value:
             if not isinstance(key, ScalarNode) or str(key.tag) not in _TEXTS:
                 self._slip(key, "a field's name is a text", "put it into quotes")

@@ -13,10 +13,11 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import active_children, get_context
 from signal import SIG_IGN, SIGINT, signal
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from harness.system.errors import WorldError
 
+_Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
@@ -30,8 +31,8 @@ class Executors(Protocol):
 
     def map(
         self,
-        work: Callable[[Sequence[Any]], _Result],
-        items: Sequence[object],
+        work: Callable[[Sequence[_Item]], _Result],
+        items: Sequence[_Item],
         *,
         most: int,
         goes_on: Callable[[], bool] = always,
@@ -47,8 +48,8 @@ class PlainExecutors:
 
     def map(
         self,
-        work: Callable[[Sequence[Any]], _Result],
-        items: Sequence[object],
+        work: Callable[[Sequence[_Item]], _Result],
+        items: Sequence[_Item],
         *,
         most: int,
         goes_on: Callable[[], bool] = always,
@@ -70,8 +71,8 @@ class ProcessExecutors:
 
     def map(
         self,
-        work: Callable[[Sequence[Any]], _Result],
-        items: Sequence[object],
+        work: Callable[[Sequence[_Item]], _Result],
+        items: Sequence[_Item],
         *,
         most: int,
         goes_on: Callable[[], bool] = always,

@@ -8,7 +8,6 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from harness.system.errors import UsageError
 from harness.system.json_types import Json
@@ -63,7 +62,7 @@ def _known(name: str, file: Path) -> str:
     return _PARAMETERS.get(name, name.replace("-", "_"))
 
 
-def _placed(name: str, value: object, file: Path) -> Any:
+def _placed(name: str, value: object, file: Path) -> object:
     """A path of a user's own file, relative to the pyproject.toml that names it; any other value as it is."""
     match name, value:
         case (("schema" | "records"), str()):

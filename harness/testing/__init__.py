@@ -12,7 +12,7 @@ that a lookup that only needs `MayAskAgain` does not import the checkers in each
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from harness.system.own_packages import import_ours
 
@@ -61,7 +61,7 @@ import_ours()  # before a `reports` of the user's is imported
 
 if not TYPE_CHECKING:  # a type checker would take it for a promise that every name exists
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> object:
         home = _HOMES.get(name)
         if home is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

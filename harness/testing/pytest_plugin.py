@@ -21,6 +21,8 @@ from harness.system.json_types import Json, JsonView
 from harness.system.levels import LEVELS, OPERATOR_LEVELS, Level
 
 if TYPE_CHECKING:
+    from _pytest._code.code import TerminalRepr, TracebackStyle
+
     from harness.engine.open_levels import OpenLevels
     from harness.levels.job.job_scenario import JobScenario
     from harness.scenario.model import Scenario
@@ -29,8 +31,8 @@ if TYPE_CHECKING:
     from harness.testing import Floodmark
 
 
-_SHARED = pytest.StashKey["Shared"]()
-_SETTINGS = pytest.StashKey["_Settings"]()
+_SHARED: pytest.StashKey[Shared] = pytest.StashKey()
+_SETTINGS: pytest.StashKey[_Settings] = pytest.StashKey()
 _REPEAT_STEP = 1_000_000_000
 """How far apart the seeds of a vacuous run and its repetition are: those between belong to other runs."""
 
@@ -114,7 +116,9 @@ class ScenarioFile(pytest.File):
 class _RunItem(pytest.Item):
     """A test item that is one run. Its failure is reported without a traceback."""
 
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+    def repr_failure(
+        self, excinfo: pytest.ExceptionInfo[BaseException], style: TracebackStyle | None = None
+    ) -> str | TerminalRepr:
         from harness.system.errors import FloodmarkError, HarnessError
 
         if isinstance(excinfo.value, NotProven):
@@ -354,7 +358,9 @@ class _Holding:
             raise UsageError(message, fix="it takes sut, level, runs, seed and expected")
         return asked
 
-    def _named(self, scenarios: Sequence[str | Path | Scenario]) -> Iterator[tuple[Scenario, Any]]:
+    def _named(
+        self, scenarios: Sequence[str | Path | Scenario]
+    ) -> Iterator[tuple[Scenario, str | Path | Scenario]]:
         """Each scenario and where it is from; a file is looked for beside the test first."""
         from harness.scenario.catalogue import resolve
         from harness.scenario.model import Scenario
@@ -373,7 +379,7 @@ class _Holding:
             for file in resolve([beside if beside.is_file() else source]):
                 yield load(file), file if beside.is_file() else source
 
-    def _runs(self, scenario: Scenario, source: object, asked: dict[str, Any]) -> None:
+    def _runs(self, scenario: Scenario, source: str | Path | Scenario, asked: dict[str, Any]) -> None:
         """Run the scenario as often as asked; the report shows the first run, or the one that does not pass."""
         from harness.explore.find import not_shown
         from harness.system.errors import UsageError
@@ -526,7 +532,7 @@ class Shared:
     def performed(
         self,
         scenario: Scenario,
-        source: Any,
+        source: str | Path | Scenario,
         *,
         level: str,
         seed: int,

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING, NoReturn
 
 from pydantic import ValidationError
 
@@ -17,15 +18,15 @@ from harness.explore.drawn_faults import DRAWN_FAULTS
 from harness.scenario.model import Scenario
 from harness.system.choices import Draw
 from harness.system.errors import UsageError, WorldError
+from harness.system.json_types import Json
 from harness.testing.running import checked_sut, history_of, order_of, run_of
 
 if TYPE_CHECKING:
-    from hypothesis.strategies import SearchStrategy
+    from hypothesis.strategies import DrawFn, SearchStrategy
 
 _THOUSAND = 1000
 _SEEDS = 1_000_000
 _BITS_IN_UNIT = 30
-Json = dict[str, Any]
 
 
 def scenarios(
@@ -49,7 +50,7 @@ def scenarios(
         if not composite_keys and drawn["workload"].get("keys_like") == "composite":
             del drawn["workload"]["keys_like"]
 
-    def drawn(draw: Callable[[Any], Any]) -> Scenario:
+    def drawn(draw: DrawFn) -> Scenario:
         choices = _DrawnByHypothesis(draw, strategies)
         try:
             return scenario_by(lambda purpose: choices, name="drawn", about="Hypothesis", adapt=adapt)
@@ -93,7 +94,7 @@ class _DrawnByHypothesis(Draw):
 
     __slots__ = ("_draw", "_strategies")
 
-    def __init__(self, draw: Callable[[Any], Any], strategies: Any) -> None:
+    def __init__(self, draw: DrawFn, strategies: ModuleType) -> None:
         self._draw = draw
         self._strategies = strategies
         self.bits = self._bits
@@ -113,7 +114,7 @@ class _DrawnByHypothesis(Draw):
         return self.between(0, _THOUSAND - 1) >= _THOUSAND - of_thousand
 
 
-def _hypothesis() -> tuple[Any, Callable[[], Any]]:
+def _hypothesis() -> tuple[ModuleType, Callable[[], NoReturn]]:
     """Its strategies, and what gives a draw up."""
     try:
         from hypothesis import reject, strategies  # noqa: PLC0415 - it is in an extra

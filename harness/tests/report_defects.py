@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -19,7 +19,7 @@ from reports.reading import Reading, Tone
 
 
 def _documents_a_pass(patch: pytest.MonkeyPatch) -> None:
-    honest = run_document._run
+    honest: Callable[..., Any] = run_document._run
 
     def flattering(section: Any) -> Any:
         good = {"verdict": "pass", "as_expected": True, "reading": "conformant"}

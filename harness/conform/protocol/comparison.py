@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import TypeVar
 
 import msgspec
 
@@ -37,6 +37,8 @@ from harness.conform.protocol.events import (
 from harness.conform.protocol.script import Script
 from harness.conform.protocol.script_drawing import FLAWED
 from harness.system.json_types import Json
+
+_T = TypeVar("_T")
 
 _key: Callable[[object], bytes] = msgspec.json.Encoder(order="deterministic").encode
 
@@ -236,7 +238,7 @@ def _groups(outputs: Sequence[Event]) -> list[list[bytes]]:
     return _between(outputs, lambda event: isinstance(event, Watermark | Status | DrainEnded))
 
 
-def _between(things: Sequence[object], is_barrier: Callable[[Any], bool]) -> list[list[bytes]]:
+def _between(things: Sequence[_T], is_barrier: Callable[[_T], bool]) -> list[list[bytes]]:
     """The keys sorted between barriers; the barriers keep their places."""
     parts: list[list[bytes]] = [[]]
     for thing in things:

@@ -9,7 +9,7 @@ as in MariaDB 10.5 and later.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any, Final
 
@@ -112,7 +112,7 @@ def _set_session(match: re.Match[str]) -> Control:
 
 
 def _get_lock(match: re.Match[str]) -> Control:
-    def run(session: SimulatedSession, args: Any, done: Done) -> Reply | None:
+    def run(session: SimulatedSession, args: Sequence[Any], done: Done) -> Reply | None:
         name, seconds = args
         server, key = session.server, (session, name)
         if server.names.take(session, name):
@@ -138,12 +138,12 @@ def _get_lock(match: re.Match[str]) -> Control:
     return run
 
 
-def _is_used_lock(session: SimulatedSession, args: Any, _done: Done) -> Reply:
+def _is_used_lock(session: SimulatedSession, args: Sequence[object], _done: Done) -> Reply:
     holder = session.server.names.holder(args[0])
     return Reply([(None if holder is None else holder.number,)])
 
 
-def _release_lock(session: SimulatedSession, args: Any, _done: Done) -> Reply:
+def _release_lock(session: SimulatedSession, args: Sequence[object], _done: Done) -> Reply:
     """RELEASE_LOCK returns 1, 0 if another session holds the lock, NULL if the lock is free."""
     server, name = session.server, args[0]
     holder = server.names.holder(name)
@@ -334,7 +334,7 @@ _SOURCES: Final[tuple[tuple[str, Callable[[re.Match[str]], Control]], ...]] = (
 _PATTERNS: Final = tuple((re.compile(source, re.IGNORECASE), make) for source, make in _SOURCES)
 
 
-def _select(sql: str, session: SimulatedSession, args: Any, done: Done) -> Reply | None:
+def _select(sql: str, session: SimulatedSession, args: Sequence[object], done: Done) -> Reply | None:
     """Execute a user's SELECT. Raises `UnknownStatement` for a statement of the harness's own code."""
     begins = sql.lstrip().lower()
     is_select = begins.startswith(("select", "with"))
@@ -359,7 +359,7 @@ def _select(sql: str, session: SimulatedSession, args: Any, done: Done) -> Reply
     return session.slept(sql, Reply(rows, more_ms=slept_ms + server.slow_ms))
 
 
-def _wait_for_customers(session: SimulatedSession, sql: str, args: object, done: Done) -> None:
+def _wait_for_customers(session: SimulatedSession, sql: str, args: Sequence[object], done: Done) -> None:
     """Wait for the end of another session's LOCK TABLES; all waiting SELECTs then continue at once."""
     server = session.server
     waiting = server.customers_queue

@@ -9,7 +9,7 @@ the same ones when the run is repeated.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
@@ -90,7 +90,7 @@ def packets(statement: WireRequest) -> Iterator[SimulatedPacket]:
         yield SimulatedPacket(up=False, number=number, bytes=size)
 
 
-def bytes_of(sql: str, args: Any) -> int:
+def bytes_of(sql: str, args: Iterable[object] | None) -> int:
     """The statement's approximate request size, which the server compares with `packet_bytes_max`."""
     size = len(sql)
     for arg in args or ():

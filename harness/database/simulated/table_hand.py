@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
 from harness.database.simulated.tables import OutputRow, SimulatedTables, StoredDeadLetter
 from harness.database.table_editor import ALTERED, FAR_AWAY, STRANGER, TouchedRow
+
+_T = TypeVar("_T")
 
 
 class SimulatedTableHand:
@@ -65,7 +67,7 @@ class SimulatedTableHand:
         return rows
 
 
-def _first(rows: list[object]) -> Any:
+def _first(rows: list[_T]) -> _T:
     if not rows:
         raise LookupError("the table has no row")
     return rows[0]

@@ -168,6 +168,7 @@ def _parts_of(key: object) -> tuple[object, object]:
 
 
 _Owner = TypeVar("_Owner", bound=Hashable)
+_V = TypeVar("_V")
 
 
 class Wait(Struct, Generic[_Owner], eq=False):
@@ -344,12 +345,13 @@ class SimulatedTable:
         """The sorted keys of all rows, deleted ones included."""
         return sorted(self.versions)
 
-    def remembered(self, what: Hashable, make: Callable[[], object]) -> Any:
+    def remembered(self, what: Hashable, make: Callable[[], _V]) -> _V:
         """`make()`, cached under `what` until the table changes."""
         memo = self._memo.get(what)
         if memo is None or memo[0] != self.changed:
             memo = self._memo[what] = (self.changed, make())
-        return memo[1]
+        found: _V = memo[1]
+        return found
 
 
 OutputChange = Callable[[OutputRow], OutputRow | None]

@@ -100,14 +100,13 @@ _OF_JOURNALS: Final = frozenset(get_args(OfAttempt)) - {Kill}
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 
 
-def _kept(value: Any) -> object:
+def _kept(value: object) -> object:
     """Copy lists and dicts deeply: later changes by the function must not alter the recorded value."""
-    kind = type(value)
-    if kind in _SCALARS:
+    if type(value) in _SCALARS:
         return value
-    if kind is dict:
+    if type(value) is dict:
         return {name: part if type(part) in _SCALARS else _kept(part) for name, part in value.items()}
-    if kind is list or kind is tuple:
+    if type(value) is list or type(value) is tuple:
         return [part if type(part) in _SCALARS else _kept(part) for part in value]
     return value
 

@@ -153,6 +153,6 @@ def test_every_class_that_a_checker_gives_is_on_the_page() -> None:
         for path in sorted(folder.glob("*.py"))
         if path.name != "substrate.py"
     )
-    given = set(re.findall(r'(?:kind=|anomaly\(|convict\(|_tell\(|_told\()\s*"([a-z-]+)"', sources))
+    given = set(re.findall(r'(?:kind=|anomaly\(|convict(?:_of)?\(|_tell\(|_told\()\s*"([a-z-]+)"', sources))
 
     assert given == set(re.findall(r"^- `([a-z-]+)`: ", PAGE, re.MULTILINE))

@@ -93,7 +93,7 @@ def is_found(canary: Canary, judgement: Judgement) -> bool:
     )
 
 
-def overlooked(judge: Callable[[Any, Any], Judgement], shown: Iterable[Canary]) -> tuple[str, ...]:
+def overlooked(judge: Callable[..., Judgement], shown: Iterable[Canary]) -> tuple[str, ...]:
     """The names of the canaries that the judge does not convict, and of the honest ones that it does not acquit."""
     return tuple(
         canary.name

@@ -61,7 +61,7 @@ class AttemptProgress:
     def has_left(self, record: Id) -> bool:
         return record in self._left
 
-    def wanted(self, record: Id) -> list[Any] | None:
+    def wanted(self, record: Id) -> list[object] | None:
         """The outputs that its outcome in this attempt calls for; without an outcome, its `expect`; None: unknown."""
         if record not in self._wanted:
             self._wanted[record] = outputs_by(self._outcomes.get(record), self._source.expect(record))
@@ -168,7 +168,7 @@ class WatermarkSlots:
     def _hold(self, mark: Mark) -> None:
         self._held.add(mark)
         if self._coalesces:
-            self._sharing[self._slot(mark)] += 1
+            self._sharing[bisect_left(self._records, mark.pos)] += 1
             heappush(self._held_by_pos, (mark.pos, next(self._order), mark))
 
     def _release(self, mark: Mark) -> None:
@@ -176,13 +176,10 @@ class WatermarkSlots:
             return
         self._held.remove(mark)
         if self._coalesces:
-            slot = self._slot(mark)
+            slot = bisect_left(self._records, mark.pos)
             self._sharing[slot] -= 1
             if not self._sharing[slot]:
                 del self._sharing[slot]
-
-    def _slot(self, mark: Mark) -> int:
-        return bisect_left(self._records, mark.pos)
 
 
 class Readiness:

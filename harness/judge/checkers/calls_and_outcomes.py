@@ -22,11 +22,11 @@ from harness.history.event import Call, Close, Dead, End, Failed, Id, In, Kill, 
 from harness.history.header import Retry
 from harness.history.stalls import Stalls
 from harness.history.values import shown
-from harness.history.verdict import Anomaly, Facts, let, let_all, sentence
+from harness.history.verdict import Anomaly, let, let_all, sentence
 from harness.judge.checkers.history_trace import AttemptTrace
 from harness.judge.checkers.indexed_history import SubtaskView
 from harness.judge.checkers.inputs import RecordOf, elements_of
-from harness.judge.checkers.invariant import Findings, Invariant, convict
+from harness.judge.checkers.invariant import Findings, Invariant, convict_of
 
 _US_PER_MS = 1000
 _CALLS_NAMED = 8
@@ -107,7 +107,7 @@ class _AttemptWalk:
                         if outcome is not None:
                             fact = f"The record's outcome {in_attempt}, {let(outcome.n)}, comes after {let(event.n)}."
                         rule = "a result leaves only after its record has an outcome"
-                        yield _anomaly("out-before-outcome", event, say, then=(fact,), rule=rule)
+                        yield convict_of("out-before-outcome", event, say, then=(fact,), rule=rule)
                 case Dead():
                     self._calls_of(event.id).outcome = True
                 case End():
@@ -129,7 +129,7 @@ class _AttemptWalk:
                 yield f"It was attempt {entries[0].a} that had taken it in: {let(entries[0].n)}."
 
         rule = "an attempt calls and settles only records that it took in or restored"
-        return _anomaly("unknown-record", act, say, then=then, rule=rule)
+        return convict_of("unknown-record", act, say, then=then, rule=rule)
 
     def _calls_of(self, record: Id) -> _Calls:
         calls = self.records.get(record)
@@ -158,7 +158,7 @@ class _AttemptWalk:
                 f"{let(call.n)} comes after it, in the same attempt.",
             ]
             rule = "no call of a record follows its final outcome"
-            yield _anomaly("call-after-final", call, say, calls.final.n, then=then, rule=rule)
+            yield convict_of("call-after-final", call, say, calls.final.n, then=then, rule=rule)
         if calls.running:
             other = next(iter(calls.running.values()))
             say = f"{_tried(call)} while try {other.try_} (event {other.n}) still runs"
@@ -167,7 +167,7 @@ class _AttemptWalk:
                 f"{let(call.n)} calls the same record in the same attempt.",
             ]
             rule = "a record has at most one running call"
-            yield _anomaly("concurrent-call", call, say, other.n, then=then, rule=rule)
+            yield convict_of("concurrent-call", call, say, other.n, then=then, rule=rule)
         last = calls.last
         expected = 1 if last is None else last.try_ + 1
         if call.try_ != expected:
@@ -181,7 +181,7 @@ class _AttemptWalk:
         if last is not None:
             then = [f"The call before it is {let(last.n)}, try {last.try_}.", f"{told}."]
         rule = f"tries count up from 1, and the greatest allowed is {self._max_tries}"
-        yield _anomaly("tries", call, say, *_numbers(last), then=then, rule=rule)
+        yield convict_of("tries", call, say, *_numbers(last), then=then, rule=rule)
 
     def _settled(self, res: Res, calls: _Calls) -> Iterator[Anomaly]:
         if res.id not in self._taken:
@@ -201,7 +201,7 @@ class _AttemptWalk:
                 f"{let(res.n)} is final too, in the same attempt.",
             )
             rule = "a record has one final outcome in an attempt"
-            yield _anomaly("two-outcomes", res, say, calls.final.n, then=then, rule=rule)
+            yield convict_of("two-outcomes", res, say, calls.final.n, then=then, rule=rule)
         calls.final = calls.final or res
         calls.outcome = True
 
@@ -214,7 +214,7 @@ class _AttemptWalk:
 
         rule = "an outcome other than a timeout belongs to a try that was called"
         say = f"{_answered(res)}, but that try was never called"
-        return _anomaly("unknown-call", res, say, then=then, rule=rule)
+        return convict_of("unknown-call", res, say, then=then, rule=rule)
 
     def _early(self, res: Res, first: Call | None) -> Iterator[Anomaly]:
         then: tuple[str, ...] = ()
@@ -233,7 +233,7 @@ class _AttemptWalk:
             rule = f"the timeout is {self._timeout_ms} ms (with a tolerance of 1 ms)"
         else:
             return
-        yield _anomaly("early-timeout", res, say, *_numbers(first), then=then, rule=rule)
+        yield convict_of("early-timeout", res, say, *_numbers(first), then=then, rule=rule)
 
 
 def _late(view: SubtaskView, records: dict[Id, _Calls], over_at: float) -> Iterator[Anomaly]:
@@ -263,7 +263,7 @@ def _late(view: SubtaskView, records: dict[Id, _Calls], over_at: float) -> Itera
         )
         ran_on = "The attempt ran on past the limit without reporting a failure, and no fault stalled it."
         rule = f"a record has its final outcome within {allowed_ms} ms (timeout and slack) of its first call"
-        yield _anomaly("late-timeout", first, say, *_numbers(final), then=(fact, ran_on), rule=rule)
+        yield convict_of("late-timeout", first, say, *_numbers(final), then=(fact, ran_on), rule=rule)
 
 
 def _over_at(view: SubtaskView, attempt: AttemptTrace) -> int:
@@ -392,7 +392,7 @@ class _RetryWalk:
                 if res.retry is UNSET:
                     rule = f"what is retried is {', '.join(map(shown, self._retry.on)) or 'nothing'}"
                 then = [_followed(res, follower)]
-                yield _anomaly("retried-anyway", res, say, follower.n, then=then, rule=rule)
+                yield convict_of("retried-anyway", res, say, follower.n, then=then, rule=rule)
             yield from self._early(record, res, follower)
             limit = self._limit(record, res)
             if follower.t > limit and not self._excused(record, res, limit):
@@ -405,7 +405,7 @@ class _RetryWalk:
                 )
                 rule = f"a record is called again after its wait ({_strategy(self._retry)}), with the slack at most"
                 then = [_followed(res, follower), ran_on]
-                yield _anomaly("retry-late", res, say, follower.n, then=then, rule=rule)
+                yield convict_of("retry-late", res, say, follower.n, then=then, rule=rule)
         yield from self._missing(record, res, follower)
 
     def _early(self, record: _Retried, res: Res, call: Call) -> Iterator[Anomaly]:
@@ -418,7 +418,7 @@ class _RetryWalk:
         )
         then = (_followed(res, call), sentence(say))
         rule = f"the wait before a further call is that of the strategy ({_strategy(self._retry)})"
-        yield _anomaly("retry-early", res, say, call.n, then=then, rule=rule)
+        yield convict_of("retry-early", res, say, call.n, then=then, rule=rule)
 
     def _missing(self, record: _Retried, res: Res, follower: _Next | None) -> Iterator[Anomaly]:
         told = f"the outcome of {_named(res)} (event {res.n}, {res.r}) is not final"
@@ -439,7 +439,7 @@ class _RetryWalk:
             if follower is None:
                 then.append(f"No call, final outcome or dead letter of it followed in attempt {res.a}.")
         rule = f"a record is called again after its wait ({_strategy(self._retry)}), before its attempt ends"
-        yield _anomaly("retry-missing", res, say, *events, then=then, rule=rule)
+        yield convict_of("retry-missing", res, say, *events, then=then, rule=rule)
 
     def _given_up(self, record: _Retried, event: _Next) -> Iterator[Anomaly]:
         """The record becomes a dead letter, or has its first final outcome, before its tries are used up."""
@@ -464,7 +464,7 @@ class _RetryWalk:
         )
         rule = f"an outcome that is retried is final only after {self._max_tries} calls"
         then = partial(self._early_end, failure, event)
-        yield _anomaly("gave-up-early", failure, say, record.first.n, event.n, then=then, rule=rule)
+        yield convict_of("gave-up-early", failure, say, record.first.n, event.n, then=then, rule=rule)
 
     def _early_end(self, failure: Res, end: _Next) -> Iterator[str]:
         before = _calls_before(self._view, failure)
@@ -531,10 +531,3 @@ def _answered(res: Res) -> str:
 
 def _named(event: Call | Res | Out) -> str:
     return f"record {shown(event.id)} in attempt {event.a} of subtask {event.s}"
-
-
-def _anomaly(
-    kind: str, event: Call | Res | Out, say: str, *witnesses: int, then: Facts, rule: str
-) -> Anomaly:
-    events = tuple(sorted({event.n, *witnesses}))
-    return convict(kind, event.s, events, say, then, rule, id=event.id)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any
 
 from msgspec import UNSET
 
@@ -181,7 +180,15 @@ class _TableOfEffects:
         """Everything that its rows and its missing rows show."""
         if not self._case.tables.audited:
             yield from self._missing() if self._table.whole else ()
-            yield from self._beyond_what_is_expected()
+            for key, rows in self._by_key.items():
+                if len(rows) > 1:
+                    yield self._told(
+                        "row-doubled", key, f"{self._table.holds(rows, key)}, for one effect", rows
+                    )
+                if excess := self._expected.excess(key):
+                    yield self._told(
+                        "row-foreign", key, f"{self._table.holds(rows, key)}, but {excess}", rows
+                    )
             yield from self._wrong()
             return
         if self._table.whole:
@@ -209,13 +216,6 @@ class _TableOfEffects:
                     taken_by=self._case.taken,
                 )
                 yield OfTable(anomaly, may_change=True)
-
-    def _beyond_what_is_expected(self) -> Iterator[OfTable]:
-        for key, rows in self._by_key.items():
-            if len(rows) > 1:
-                yield self._told("row-doubled", key, f"{self._table.holds(rows, key)}, for one effect", rows)
-            if excess := self._expected.excess(key):
-                yield self._told("row-foreign", key, f"{self._table.holds(rows, key)}, but {excess}", rows)
 
     def _wrong(self) -> Iterator[OfTable]:
         """Rows whose value is not the expected one."""
@@ -311,7 +311,7 @@ class ExpectedEffects:
             return ""
         return f"{len(wanted) or 'no'} outputs are expected of the record"
 
-    def values(self, key: Key) -> list[Any] | None:
+    def values(self, key: Key) -> list[object] | None:
         """The values that a row of a key may have; None if any, or if no row is expected."""
         record, j = key
         wanted = self._wanted(record)
@@ -330,7 +330,7 @@ class ExpectedEffects:
         """A key for a message."""
         return f"record {shown(key[0])}" if key[1] is None else f"output {key[1]} of record {shown(key[0])}"
 
-    def _wanted(self, record: Id) -> list[Any] | None:
+    def _wanted(self, record: Id) -> list[object] | None:
         view = self._case.owner.get(record)
         if view is None:
             return None

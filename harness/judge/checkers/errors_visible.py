@@ -14,7 +14,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Any, assert_never
+from typing import assert_never
 
 from msgspec import UNSET
 
@@ -211,9 +211,9 @@ class _Letters:
                 if event.id in failures:
                     self.behind[event.n] = failures[event.id]
 
-    def errors(self, letters: Iterable[Dead]) -> list[Any] | None:
+    def errors(self, letters: Iterable[Dead]) -> list[object] | None:
         """The errors behind some dead letters; None if one of these has no failure or no error behind it."""
-        found: list[Any] = []
+        found: list[object] = []
         for dead in letters:
             failure = self.behind.get(dead.n)
             if failure is None or failure.error is UNSET:

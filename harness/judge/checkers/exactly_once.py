@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec import UNSET
 
-from harness.history.event import Id, In, Out, Row, Snap
+from harness.history.event import Id, Out, Row, Snap
 from harness.history.values import listed, same, shown
 from harness.history.verdict import Anomaly, let, let_all, run_finished
 from harness.judge.checkers.indexed_history import IndexedHistory, SubtaskView
@@ -227,7 +227,20 @@ def _missing(view: SubtaskView, record: Id, say: str, *cited: int) -> Anomaly:
         for out in outs[:_EVENTS_NAMED]:
             yield f"{let(out.n)} left{_fate(view, out)}."
         if taken is not None:
-            yield from _restored_without(view, taken)
+            # Which restarts restored a snap beyond the record's position that does not hold the record
+            for start in view.starts:
+                cut = view.checkpoints.cut_restored(view.subtask.attempts[start.a])
+                if (
+                    cut is None
+                    or start.n < taken.n
+                    or taken.pos >= cut.snap.pos
+                    or _holds(cut.snap, taken.id)
+                ):
+                    continue
+                yield (
+                    f"{let(start.n)} restored {let(cut.snap.n)}, whose cut is beyond the record"
+                    f" (position {taken.pos} comes before {cut.snap.pos}) and which does not hold it."
+                )
         yield run_finished(_EVENTS_NAMED)
 
     rule = f"{say}, and after a normal finish every expected output is visible"
@@ -252,18 +265,6 @@ def _fate(view: SubtaskView, out: Out) -> str:
     cut = view.checkpoints.cut_restored(attempts[successor.a])
     went_back = cut is None or cut.snap.n < out.n
     return f", and {let(successor.n)} went back to an earlier state" if went_back else ""
-
-
-def _restored_without(view: SubtaskView, taken: In) -> Iterator[str]:
-    """Which restarts restored a snap beyond the record's position that does not hold the record."""
-    for start in view.starts:
-        cut = view.checkpoints.cut_restored(view.subtask.attempts[start.a])
-        if cut is None or start.n < taken.n or taken.pos >= cut.snap.pos or _holds(cut.snap, taken.id):
-            continue
-        yield (
-            f"{let(start.n)} restored {let(cut.snap.n)}, whose cut is beyond the record"
-            f" (position {taken.pos} comes before {cut.snap.pos}) and which does not hold it."
-        )
 
 
 _EPOCHS = frozenset({"atomic", "two-phase"})

@@ -287,18 +287,15 @@ class ExpectedOutputs:
 
     def of(self, record: Id) -> Expectation:
         if record not in self._known:
-            self._known[record] = self._decide(record)
+            holders = (view.source.expect(record) for view in reversed(self._views))
+            expect = next((known for known in holders if known is not UNSET), UNSET)
+            first = self._first.get(record)
+            if first is None:
+                outcome = self._standing.get(record)
+            else:
+                outcome = self._by_s[first.s].subtask.attempts[first.a].outcomes.get(record)
+            self._known[record] = Expectation(outputs_by(outcome, expect), outcome, first is not None)
         return self._known[record]
-
-    def _decide(self, record: Id) -> Expectation:
-        holders = (view.source.expect(record) for view in reversed(self._views))
-        expect = next((known for known in holders if known is not UNSET), UNSET)
-        first = self._first.get(record)
-        if first is None:
-            outcome = self._standing.get(record)
-        else:
-            outcome = self._by_s[first.s].subtask.attempts[first.a].outcomes.get(record)
-        return Expectation(outputs_by(outcome, expect), outcome, first is not None)
 
 
 class IndexedHistory:

@@ -86,7 +86,7 @@ class SubtaskInput:
         taken = self.records.get(record)
         return None if taken is None else taken.pos
 
-    def expect(self, record: Id) -> list[Any] | UnsetType:
+    def expect(self, record: Id) -> list[object] | UnsetType:
         """The `expect` of its `in` events; absent if none has one."""
         taken = self.records.get(record)
         return UNSET if taken is None else taken.expect

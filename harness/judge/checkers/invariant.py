@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
-from harness.history.event import Id, In, Out, W, Wm
+from harness.history.event import AttemptEvent, Id, In, Out, W, Wm
 from harness.history.header import Holding
 from harness.history.values import shown
 from harness.history.verdict import ANOMALIES_IN_FULL, Anomaly, Facts, InvariantVerdict, Outcome, let, let_all
@@ -141,6 +141,11 @@ def convict(
         then=then,
         rule=rule,
     )
+
+
+def convict_of(kind: str, event: AttemptEvent, say: str, *witnesses: int, then: Facts, rule: str) -> Anomaly:
+    """An anomaly of one event of an attempt, cited with the witnesses in order."""
+    return convict(kind, event.s, {event.n, *witnesses}, say, then, rule, about=event)
 
 
 def findings_of_tables(case: IndexedHistory, holding: Holding, shown: Iterable[OfTable]) -> Findings:

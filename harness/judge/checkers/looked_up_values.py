@@ -115,7 +115,7 @@ def _inconsistent(case: IndexedHistory, changes: _Changes) -> Iterator[Anomaly]:
             yield _different(case, key, *found)
 
 
-def _answered(view: SubtaskView) -> Iterator[tuple[Any, _Answered]]:
+def _answered(view: SubtaskView) -> Iterator[tuple[object, _Answered]]:
     """The records with a key whose deciding outcome is `ok` and follows a call, each with its key."""
     seen: dict[Id, dict[int, Out]] = {}
     for _, out in outputs(view.output):

@@ -17,7 +17,7 @@ from harness.history.values import shown
 from harness.history.verdict import Anomaly, let
 from harness.judge.checkers.history_trace import AttemptTrace
 from harness.judge.checkers.indexed_history import SubtaskView
-from harness.judge.checkers.invariant import Findings, Invariant, convict
+from harness.judge.checkers.invariant import Findings, Invariant, convict_of
 
 _Act = Call | Res | Emission | Snap
 """Actions that only the task's thread may perform."""
@@ -56,7 +56,7 @@ def _foreign(acts: list[_Act]) -> Iterator[Anomaly]:
             threads = [f"{let(e.n)} comes from thread {shown(e.thread)}." for e in (own, act)]
             then = [*threads, f"Both are of attempt {act.a} of subtask {act.s}."]
             rule = "an attempt acts on one thread only"
-            yield _anomaly("foreign-thread", act, say, own.n, then=then, rule=rule)
+            yield convict_of("foreign-thread", act, say, own.n, then=then, rule=rule)
 
 
 def _outside_life(attempt: AttemptTrace, acts: list[_Act]) -> Iterator[Anomaly]:
@@ -72,7 +72,7 @@ def _outside_life(attempt: AttemptTrace, acts: list[_Act]) -> Iterator[Anomaly]:
 def _outside(act: _Act, bound: Start | Close, how: str) -> Anomaly:
     then = [f"{let(act.n)} comes {how.split(maxsplit=1)[0]} {let(bound.n)}, of the same attempt."]
     rule = "an attempt acts only between its start and its close"
-    return _anomaly("outside-life", act, f"{_named(act)} comes {how}", bound.n, then=then, rule=rule)
+    return convict_of("outside-life", act, f"{_named(act)} comes {how}", bound.n, then=then, rule=rule)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -118,11 +118,7 @@ def _split(split: tuple[Out, Out], later: Out) -> Anomaly:
         f"{let(between.n)}, another record's, left between them.",
     ]
     rule = "no other result leaves between the results of one record"
-    return _anomaly("interleaved", later, say, earlier.n, between.n, then=then, rule=rule)
-
-
-def _anomaly(kind: str, act: _Act, say: str, *witnesses: int, then: list[str], rule: str) -> Anomaly:
-    return convict(kind, act.s, {act.n, *witnesses}, say, then, rule, about=act)
+    return convict_of("interleaved", later, say, earlier.n, between.n, then=then, rule=rule)
 
 
 def _named(act: _Act) -> str:

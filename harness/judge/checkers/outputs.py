@@ -10,7 +10,7 @@ only the output numbers `j` can be judged. Memory grows with attempts, snaps and
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, assert_never
+from typing import NamedTuple, assert_never
 
 from msgspec import UNSET, UnsetType
 
@@ -158,7 +158,7 @@ def outputs(shown: list[Shown]) -> Iterator[tuple[Shown, Out]]:
     return ((entry, entry.emission) for entry in shown if isinstance(entry.emission, Out))
 
 
-def outputs_by(outcome: Settled | None, expect: list[Any] | UnsetType) -> list[Any] | None:
+def outputs_by(outcome: Settled | None, expect: list[object] | UnsetType) -> list[object] | None:
     """The outputs that an outcome calls for, or `expect` without one; None: unknown."""
     match outcome:
         case None:
@@ -181,7 +181,7 @@ def visible(one: int, how: str, other: int) -> str:
 class Expectation(NamedTuple):
     """The outputs that one record must have in O*."""
 
-    outputs: list[Any] | None
+    outputs: list[object] | None
     """None: unknown."""
     outcome: Settled | None
     """The outcome that decides; None if there is none in the deciding attempt."""

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from harness.history.convert import convert
 from harness.history.outside import OUTSIDE
@@ -23,7 +22,7 @@ from harness.system.whole_file import temporary_folder
 _READ_ITSELF = (".jsonl", ".gz")
 """The forms that the second judge reads; the others are handed to it as text."""
 _KINDS_TOLD = 3
-Told = Counter[tuple[Any, ...]]
+Told = Counter[tuple[object, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +99,7 @@ def _difference(first: InvariantVerdict, second: Opinion) -> str:
     """In words; empty if they agree."""
     named = [_name(anomaly) for anomaly in first.anomalies]
     mine = Counter(named)
-    theirs = Counter((f.kind, f.s, f.what, f.c, f.table, f.j) for f in second.findings)
+    theirs: Told = Counter((f.kind, f.s, f.what, f.c, f.table, f.j) for f in second.findings)
     if first.outcome != second.outcome:
         return f"the checkers say {_said(first.outcome, mine)}, the second judge says {_said(second.outcome, theirs)}"
     if not mine <= theirs or len(named) + first.omitted != theirs.total():
@@ -114,7 +113,7 @@ def _difference(first: InvariantVerdict, second: Opinion) -> str:
     return ""
 
 
-def _name(anomaly: Anomaly) -> tuple[Any, ...]:
+def _name(anomaly: Anomaly) -> tuple[object, ...]:
     what = anomaly.w if anomaly.id is None else anomaly.id
     return (anomaly.kind, anomaly.s, what, anomaly.c, anomaly.table, anomaly.j)
 
@@ -127,7 +126,7 @@ def _some(told: Told) -> str:
     """The first few anomalies by name."""
     names = ("subtask", "of", "checkpoint", "table", "j", "event")
     shown = [
-        kind
+        f"{kind}"
         + "".join(
             f", {name} {value!r}" for name, value in zip(names, rest, strict=False) if value is not None
         )

@@ -148,18 +148,15 @@ class ReadTable:
                 yield accepted_or_not(taken_by, key[0])
             yield f"{table} holds {named}; {say}."
         else:
-            yield from self._rows_left(table, key, rows, named)
+            record, j = key
+            if self.read is not None:
+                yield f"{table} was read to its end, {let(self.read.n)}, after {self.read.rows} rows."
+            if rows:
+                yield f"Of this it holds only {named}."
+            elif not any(row.id == record and j in {None, row.j} for row in self.rows):
+                yield f"{table} holds no row of it."
         if kind == "row-missing":
             yield run_finished(_EVENTS_NAMED)
-
-    def _rows_left(self, table: str, key: Key, rows: Sequence[Row], named: str) -> Iterator[str]:
-        record, j = key
-        if self.read is not None:
-            yield f"{table} was read to its end, {let(self.read.n)}, after {self.read.rows} rows."
-        if rows:
-            yield f"Of this it holds only {named}."
-        elif not any(row.id == record and j in {None, row.j} for row in self.rows):
-            yield f"{table} holds no row of it."
 
     def holds(self, rows: Sequence[Row], key: Key) -> str:
         """For a message: how many rows the table holds of a key."""

@@ -63,17 +63,14 @@ def summary_of(line: bytes) -> EventSummary | None:
     try:
         return _decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return _summary_of(whole(line))
-
-
-def _summary_of(event: Json | None) -> EventSummary | None:
-    """A summary of what msgspec refuses and the format allows: long integers, unpaired surrogates."""
-    if event is None or not {"n", "t", "k"} <= event.keys():
-        return None
-    seen: dict[str, Any] = {_FIELDS[name]: value for name, value in event.items() if name in _FIELDS}
-    for name in _RAW & seen.keys():
-        seen[name] = msgspec.Raw(json.dumps(seen[name]).encode())
-    return EventSummary(**seen)
+        # A summary of what msgspec refuses and the format allows: long integers, unpaired surrogates
+        event = whole(line)
+        if event is None or not {"n", "t", "k"} <= event.keys():
+            return None
+        seen: dict[str, Any] = {_FIELDS[name]: value for name, value in event.items() if name in _FIELDS}
+        for name in _RAW & seen.keys():
+            seen[name] = msgspec.Raw(json.dumps(seen[name]).encode())
+        return EventSummary(**seen)
 
 
 def whole(line: bytes) -> Json | None:
@@ -160,7 +157,7 @@ def describe_event(event: Json) -> str:
     return brief(dict(event), limit=100) if words is None else words(event)
 
 
-def element_ids(event: Json) -> list[Any]:
+def element_ids(event: Json) -> list[object]:
     """The ids of the records in a `snap` or `restore`."""
     elements = event.get("elements")
     if not isinstance(elements, list):

@@ -62,7 +62,14 @@ def guarantee_of(judgement: Judgement, *, under: Iterable[str] = ()) -> Guarante
     verdicts = {verdict.invariant: verdict for verdict in judgement.invariants}
     delivery = _with_those_below(_delivery(verdicts))
     order = _with_those_below(_order(verdicts))
-    order = _implied(order)
+    # Marks the weaker levels of a shown order as shown, unless they are refuted
+    standings = dict(order)
+    for level in reversed(ORDER):
+        if standings[level].shown:
+            for weaker in _BELOW.get(level, ()):
+                if not standings[weaker].refuted_by:
+                    standings[weaker] = _SHOWN
+    order = standings
     return Guarantee(
         delivery=_strongest(delivery),
         order=_strongest(order),
@@ -157,17 +164,6 @@ def _with_those_below(own: Mapping[str, _LevelStanding]) -> dict[str, _LevelStan
             below = [_LevelStanding(refuted_by=weaker.refuted_by) for weaker in below]
         known = _all([*below, standing])
         standings[level] = _LevelStanding(refuted_by=tuple(dict.fromkeys(known.refuted_by)), why=known.why)
-    return standings
-
-
-def _implied(order: Mapping[str, _LevelStanding]) -> dict[str, _LevelStanding]:
-    """Marks the weaker levels of a shown order as shown, unless they are refuted."""
-    standings = dict(order)
-    for level in reversed(ORDER):
-        if standings[level].shown:
-            for weaker in _BELOW.get(level, ()):
-                if not standings[weaker].refuted_by:
-                    standings[weaker] = _SHOWN
     return standings
 
 

@@ -191,7 +191,7 @@ def _keep(seen: _Seen, event: Json) -> None:
             seen.cut.add(given)
 
 
-def _id(value: object) -> Any:
+def _id(value: object) -> object:
     """The id as an anomaly names it."""
     return tuple(value) if isinstance(value, list) else (None,) if value is None else value
 

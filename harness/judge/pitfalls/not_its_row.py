@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from harness.history.values import brief, identity
 from harness.scenario.outcome import Pitfall
+from harness.scenario.workloads.shape import Key, key_of
 
 Row = Mapping[str, Any]
 Answers = Sequence[tuple[Any, Sequence[Any]]]
@@ -34,7 +35,7 @@ _ADVICE: Final = (
 
 
 def find_not_its_row(
-    answers: Answers, *, rows: Mapping[Any, Sequence[Row]], whole: Iterable[Row] | None = None
+    answers: Answers, *, rows: Mapping[Key, Sequence[Row]], whole: Iterable[Row] | None = None
 ) -> tuple[Pitfall, ...]:
     """The pitfall, if the answers show it.
 
@@ -44,11 +45,11 @@ def find_not_its_row(
     alike = _all_alike(answers, rows, columns=None if whole is None else _OF_CUSTOMER)
     if alike is not None:
         return (alike,)
-    wrong = [(key, results) for key, results in answers if not are_rows(results, rows.get(_key(key), ()))]
+    wrong = [(key, results) for key, results in answers if not are_rows(results, rows.get(key_of(key), ()))]
     if not wrong or len(answers) - len(wrong) < len(answers) * _OF_TEN / 10:
         return ()
     told = [
-        f"for key {brief(key)} {_what(results, rows.get(_key(key), ()), whole)}"
+        f"for key {brief(key)} {_what(results, rows.get(key_of(key), ()), whole)}"
         for key, results in wrong[:_TOLD_MAX]
     ]
     more = f", and {len(wrong) - _NAMED_MAX} more" if len(wrong) > _NAMED_MAX else ""
@@ -60,19 +61,15 @@ def find_not_its_row(
     return (Pitfall(name="not-its-row", says=says, advice=_ADVICE, evidence=evidence),)
 
 
-def _key(told: object) -> Any:
-    return tuple(told) if isinstance(told, list) else told
-
-
 def _all_alike(
-    answers: Answers, rows: Mapping[Any, Sequence[Row]], *, columns: Collection[str] | None
+    answers: Answers, rows: Mapping[Key, Sequence[Row]], *, columns: Collection[str] | None
 ) -> Pitfall | None:
     """The pitfall of a function that gives the same for every key, whatever the rows.
 
     `columns`: those in which the rows must differ; None: in any that does not repeat the key.
     """
     same = {identity(list(results)) for _, results in answers}
-    different = {_besides_key(_key(key), rows.get(_key(key), ()), columns) for key, _ in answers}
+    different = {_besides_key(key_of(key), rows.get(key_of(key), ()), columns) for key, _ in answers}
     if len(answers) < _ALIKE_MIN or len(same) > 1 or len(different) < _ALIKE_MIN:
         return None
     what = brief(list(answers[0][1])) if answers[0][1] else "nothing"

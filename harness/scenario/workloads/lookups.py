@@ -236,8 +236,8 @@ def offered_records(
     scenario: Scenario,
     *,
     seed: int,
-    rows: Iterable[list[Any]],
-    known: Callable[[Any, Any], Sequence[Any] | None] | None = None,
+    rows: Iterable[Sequence[object]],
+    known: Callable[[int | str, object], Sequence[object] | None] | None = None,
 ) -> int:
     """How many records have results to offer: what is `known` of (id, key), else whether the key has rows.
 
@@ -271,21 +271,21 @@ def offered_records(
 class CustomerRows:
     """The rows of table `customer` with all their columns, as they are before the run. Made as they are read."""
 
-    def __init__(self, rows: Sequence[list[Any]]) -> None:
+    def __init__(self, rows: Sequence[Sequence[object]]) -> None:
         self._rows = rows
 
     def __iter__(self) -> Iterator[Json]:
         for number, row in enumerate(self._rows, start=1):
             yield _columns(number, row)
 
-    def whole(self) -> Iterable[dict[str, Any]]:
+    def whole(self) -> Iterable[Json]:
         """Every row; may be read more than once."""
         return self
 
-    def by_key(self, keys: Iterable[Key]) -> dict[Key, list[dict[str, Any]]]:
+    def by_key(self, keys: Iterable[Key]) -> dict[Key, list[Json]]:
         """The rows of `keys`; keys without rows are left out."""
         wanted = dict.fromkeys(keys)
-        found: dict[Key, list[dict[str, Any]]] = {}
+        found: dict[Key, list[Json]] = {}
         for number, row in enumerate(self._rows, start=1):
             key = key_of(row[0])
             if key in wanted:
@@ -293,28 +293,28 @@ class CustomerRows:
         return found
 
 
-def _columns(number: int, row: list[Any]) -> Json:
+def _columns(number: int, row: Sequence[object]) -> Json:
     told, name, city, tier = row
     key = key_of(told)
     k, part = key if isinstance(key, tuple) else (key, None)
     return {"n": number, "k": k, "part": part, "name": name, "city": city, "tier": tier, "ver": 0}
 
 
-def expected_value(row: list[Any]) -> Json:
+def expected_value(row: Sequence[object]) -> Json:
     """The result of the reference lookup for `row`."""
     _, name, city, tier = row
     return {"name": name, "city": city, "tier": tier}
 
 
-def expected_results(rows: Iterable[list[Any]]) -> dict[Key, list[Any]]:
+def expected_results(rows: Iterable[Sequence[object]]) -> dict[Key, list[object]]:
     """The results of the reference lookup for each key that has rows; other keys have no result."""
-    answers: dict[Key, list[Any]] = {}
+    answers: dict[Key, list[object]] = {}
     for row in rows:
         answers.setdefault(key_of(row[0]), []).append(expected_value(row))
     return answers
 
 
-def changing_keys(scenario: Scenario, rows: Iterable[list[Any]]) -> Mapping[Key, None]:
+def changing_keys(scenario: Scenario, rows: Iterable[Sequence[object]]) -> Mapping[Key, None]:
     """The keys of `rows` that faults of the scenario may change: the first ones of the table."""
     count = max((fault.count for fault in scenario.changing), default=0)
     keys = dict.fromkeys(key_of(row[0]) for row in rows) if count else {}

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from harness.scenario.model import Task
 from harness.scenario.workloads.lookups import Inputs, LookupSource
@@ -148,11 +147,11 @@ class _Sessions:
 
 
 def expect_stamped(
-    answers: Callable[[Lookup], Sequence[Any] | None], stamps: Mapping[int, Stamp]
-) -> Callable[[Lookup], Sequence[Any] | None]:
+    answers: Callable[[Lookup], Sequence[object] | None], stamps: Mapping[int, Stamp]
+) -> Callable[[Lookup], Sequence[object] | None]:
     """The results of a lookup with the stamp added in front; None: they are not known."""
 
-    def stamped(lookup: Lookup) -> Sequence[Any] | None:
+    def stamped(lookup: Lookup) -> Sequence[object] | None:
         known = answers(lookup)
         return (
             None

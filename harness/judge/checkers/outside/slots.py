@@ -10,14 +10,13 @@ import json
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from hashlib import blake2b
-from typing import Any
 
 from msgspec import UNSET
 
-from harness.history.outside import Offer, OutsideHeader, OutsideId
+from harness.history.outside import Offer, OutsideEvent, OutsideHeader, OutsideId
 from harness.history.values import identity
 
-RecordKey = int | str | tuple[Any, ...] | None
+RecordKey = int | str | tuple[object, ...] | None
 """An id as a dictionary key; of several columns a tuple."""
 SlotKey = tuple[RecordKey, int | None]
 """A record's id and, if the header names it, a j."""
@@ -34,7 +33,7 @@ def key_of(id_: OutsideId) -> RecordKey:
     return tuple(id_) if isinstance(id_, list) else id_
 
 
-def cells(key: RecordKey) -> int | str | tuple[Any, ...]:
+def cells(key: RecordKey) -> int | str | tuple[object, ...]:
     """The id as an anomaly names it: null is a tuple of one column, for there None means that no record is named."""
     return (None,) if key is None else key
 
@@ -47,7 +46,7 @@ def digest(values: object) -> Digest:
     return blake2b(text.encode(), digest_size=_BYTES).digest()
 
 
-def _without_negative_zero(value: object) -> Any:
+def _without_negative_zero(value: object) -> object:
     match value:
         case float():
             return value + 0.0
@@ -82,7 +81,7 @@ class Sourced:
 class Records:
     """What was offered, in the order of the offers. Grows with the records."""
 
-    def __init__(self, header: OutsideHeader, events: Iterable[Any]) -> None:
+    def __init__(self, header: OutsideHeader, events: Iterable[OutsideEvent]) -> None:
         self.numbered = header.sink.j is not None
         """Whether the rows of a record are numbered."""
         self.by_key: Mapping[RecordKey, Sourced] = {

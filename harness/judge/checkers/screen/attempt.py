@@ -204,7 +204,7 @@ def _stored(life: AttemptScreen, snap: Snap) -> dict[Id, In]:
     return sources
 
 
-def _by_segment(elements: Sequence[JsonView]) -> list[Any]:
+def _by_segment(elements: Sequence[JsonView]) -> list[object]:
     """The stored elements as segments; order between two watermarks does not count."""
     segments: list[Any] = [Counter()]
     for element in elements:

@@ -113,20 +113,17 @@ class Screen:
             raise Irregular(
                 "a record, attempt or snap that is not open, or a value beyond 64 bits"
             ) from error
-        self._look_at_values(events)
+        # Follow what the header claims of values
+        if self._has_no_values:
+            self._has_no_values = not any(type(one) is In and one.expect is not UNSET for one in events)
+        if self.account.header.versions and any(type(one) is Res and one.ver not in _FIRST for one in events):
+            self.account.suspect("V8")  # no version is announced, or the history would be irregular
         self.events += len(events)
         self.account.ids.settle()
         self.account.nonces.settle()
         for strand in self.strands.values():
             strand.source.bound()
             strand.life.trim()
-
-    def _look_at_values(self, events: Sequence[Event]) -> None:
-        """Follow what the header claims of values."""
-        if self._has_no_values:
-            self._has_no_values = not any(type(one) is In and one.expect is not UNSET for one in events)
-        if self.account.header.versions and any(type(one) is Res and one.ver not in _FIRST for one in events):
-            self.account.suspect("V8")  # no version is announced, or the history would be irregular
 
     def _step(self, event: Event) -> None:
         kind = type(event)
@@ -170,7 +167,7 @@ class Screen:
         lives = (strand.life for strand in self.strands.values())
         return finished and self.rows.match([life.rows.sums for life in lives if life.rows is not None])
 
-    def _zombie(self, event: Any) -> AttemptScreen:
+    def _zombie(self, event: AttemptEvent) -> AttemptScreen:
         """The superseded attempt that performs `event`; a superseded attempt may still act until it is closed."""
         life = self.strands[event.s].lives[event.a]
         emits = type(event) is Out or type(event) is Owm

@@ -36,7 +36,7 @@ class Epoch:
         self.is_committed = False
         self.resolved: list[Entry] = []
         """In the order in which their last outputs left."""
-        self.letters: list[tuple[Id, Any]] = []
+        self.letters: list[tuple[Id, object]] = []
         """The records that became dead letters, each with the error behind it."""
 
     def end(self, c: int) -> Epoch:
@@ -95,8 +95,8 @@ class ReadTables:
     def suspects(self, chains: Iterable[tuple[int, Epoch]]) -> Iterator[str]:
         """The invariants in doubt after a run that finished; `chains`: the last epoch of each subtask."""
         left: dict[_Key, _Left] = {}
-        letters: list[tuple[Id, Any]] = []
-        answers: dict[Hashable, list[Any]] = {}
+        letters: list[tuple[Id, object]] = []
+        answers: dict[Hashable, list[object]] = {}
         for s, last in chains:
             epochs = [last]
             while epochs[-1].before is not None:
@@ -117,7 +117,7 @@ class ReadTables:
                 if not (is_whole and self._agree(what, table, rows, left, letters)):
                     yield from _JUDGED_BY[what]
 
-    def _of_keys(self, resolved: Sequence[Entry], answers: dict[Hashable, list[Any]]) -> Iterator[str]:
+    def _of_keys(self, resolved: Sequence[Entry], answers: dict[Hashable, list[object]]) -> Iterator[str]:
         """V8 if records of one key differ, V3 if they left out of order; `answers`: those of each key so far."""
         operator, reached = self._header.operator, dict[Hashable, int]()
         keeps_order = operator.per_key_order and operator.mode != "ordered"
@@ -141,7 +141,7 @@ class ReadTables:
         table: Table,
         rows: Sequence[Row],
         left: dict[_Key, _Left],
-        letters: list[tuple[Id, Any]],
+        letters: list[tuple[Id, object]],
     ) -> bool:
         match what:
             case "outputs":
@@ -181,7 +181,7 @@ class ReadTables:
             and all(key in shown and alike(v, shown[key]) for key, v in by_key.items())
         )
 
-    def _are_dead(self, rows: Sequence[Row], letters: list[tuple[Id, Any]], *, visible: set[Id]) -> bool:
+    def _are_dead(self, rows: Sequence[Row], letters: list[tuple[Id, object]], *, visible: set[Id]) -> bool:
         if self._header.sink == "append":
             return not rows and not letters  # what an attempt wrote stays, and another one may write it again
         by_record, errors = {row.id: row.error for row in rows}, dict(letters)

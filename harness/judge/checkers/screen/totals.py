@@ -213,7 +213,7 @@ class Sums(NamedTuple):
     keys: int = 0
     values: int = 0
 
-    def __add__(self, other: tuple[Any, ...]) -> Sums:
+    def __add__(self, other: tuple[object, ...]) -> Sums:
         assert isinstance(other, Sums)
         return Sums(self.rows + other.rows, self.keys + other.keys, self.values + other.values)
 

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from harness.judge.pitfalls.not_its_row import find_not_its_row
+from harness.scenario.workloads.shape import Key
+from harness.system.json_types import Json
 
-ROWS = {
+ROWS: dict[Key, list[Json]] = {
     key: [
         {
             "n": key + 1,
@@ -66,7 +68,7 @@ def test_each_answer_that_is_no_row_is_named_u1(results: list[Any], said: str) -
 
 
 def test_rows_in_another_order_are_the_rows_u1() -> None:
-    rows = {0: [ROWS[1][0], ROWS[2][0]], **{key: ROWS[key] for key in range(3, 20)}}
+    rows: dict[Key, list[Json]] = {0: [ROWS[1][0], ROWS[2][0]], **{key: ROWS[key] for key in range(3, 20)}}
     told = [(key, [as_dict(row) for row in reversed(found)]) for key, found in rows.items()]
 
     assert find_not_its_row(told, rows=rows, whole=WHOLE) == ()
@@ -88,7 +90,7 @@ def test_one_answer_for_all_keys_is_named_u1() -> None:
 
 
 def test_one_answer_for_all_keys_is_named_in_own_tables_too_r4() -> None:
-    rows = {key: [{"sku": key, "name": f"nut {key}"}] for key in range(20)}
+    rows: dict[Key, list[Json]] = {key: [{"sku": key, "name": f"nut {key}"}] for key in range(20)}
 
     [pitfall] = find_not_its_row([(key, [{"name": "nut"}]) for key in rows], rows=rows)
 
@@ -96,7 +98,7 @@ def test_one_answer_for_all_keys_is_named_in_own_tables_too_r4() -> None:
 
 
 def test_one_answer_for_all_keys_may_be_that_of_rows_that_differ_in_their_key_alone_r4() -> None:
-    rows = {key: [{"sku": key, "name": "nut"}] for key in range(20)}
+    rows: dict[Key, list[Json]] = {key: [{"sku": key, "name": "nut"}] for key in range(20)}
 
     assert find_not_its_row([(key, [{"found": 1}]) for key in rows], rows=rows) == ()
 

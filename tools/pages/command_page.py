@@ -30,7 +30,7 @@ _EXITS: Mapping[Exit, str] = {
     Exit.INTERRUPTED: "interrupted: finished runs are reported; or the reader of standard output closed it (`head`)",
     Exit.INTERNAL: "an internal error, such as a harness that overlooks a "
     "[canary](../explanation/what-a-pass-means.md#who-tests-the-harness), or two judges that disagree: "
-    "please report it",
+    "please report it. If one run of several broke Floodmark, the others are reported",
     Exit.USAGE: "bad usage, or a scenario or history with mistakes",
     Exit.NOTHING_RAN: "nothing ran",
     Exit.UNDECIDED: "unknown or vacuous: nothing was shown; or no run of a saved find shows what its file says",

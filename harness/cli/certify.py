@@ -130,11 +130,7 @@ class _Asked:
             sut, mutant = REFERENCE, sut
         check_sut(sut, mutant, level, "continuous")
         check_expected(asked["expected"], sut)
-        own = {
-            "schema": asked["own_schema"],
-            "data": asked["own_data"],
-            "records": asked["own_records"],
-        }
+        own = {name: asked[f"own_{name}"] for name in ("schema", "data", "records")}
         planned = []
         for chosen in self._chosen():
             (file,) = resolve([chosen.scenario])
@@ -158,11 +154,7 @@ class _Asked:
                 planned.append(PlannedRun(name=chosen.name, order=order))
         if profile.name == "operator":
             return operator_subject(sut, mutant), planned
-        files = [
-            file
-            for file in (asked["own_schema"], *asked["own_data"], asked["own_records"])
-            if file is not None
-        ]
+        files = [file for file in (own["schema"], *own["data"], own["records"]) if file is not None]
         return python_subject(sut, expected=asked["expected"], own_files=files), planned
 
     def of_job(self) -> tuple[SubjectOfCertificate, list[PlannedRun]]:

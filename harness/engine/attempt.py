@@ -60,6 +60,7 @@ from reference_impl.mailbox.timers import Timers
 from reference_impl.operator.functions import AsyncFunction
 from reference_impl.operator.retry import ExponentialBackoff, FixedDelay, RetryStrategy
 from reference_impl.task.input_processor import Checkpoint, Reader, Source
+from reference_impl.task.operator_chain import BuildAsyncOperator
 
 
 class AttemptFailed(Exception):
@@ -352,20 +353,10 @@ class _Task:
             restored=restored,
         )
         if isinstance(elements, PartitionedSource):
-            stops = PlannedSubtask(plan, scenario, parts.subtask).stops_at()
+            stops = PlannedSubtask(plan=plan, scenario=scenario, number=parts.subtask).stops_at()
             coordination.rescales(stops_at=stops, places=elements.places, restored=restored)
         operator, workload = scenario.operator, scenario.workload
-        lookups = partial(
-            operator_builder(variant, sut=plan.sut),
-            function=variant.function(self._under_test.function, self),
-            probe=JournalProbe(
-                journal,
-                inside.phases,
-                cause_of=place.cause_of,
-                timeout_answers=operator.on_timeout != "nothing",
-            ),
-            **_settings(scenario),
-        )
+        lookups = self._lookups(parts, inside.phases)
         source = _source(parts, elements, origin_ms=attempt.origin_ms)
         self._task = variant.task(Subtask if parts.share is None else parts.share.task)(
             loop=loop,
@@ -383,6 +374,19 @@ class _Task:
             downstream=_downstream(operator, loop),
             checkpoint_interval_ms=workload.checkpoint_interval or 0,
         )
+
+    def _lookups(self, parts: AttemptParts, phases: Phases) -> BuildAsyncOperator:
+        """What builds the operator under test around the function under test."""
+        scenario, variant = parts.scenario, parts.variant
+        probe = JournalProbe(
+            self._journal,
+            phases,
+            cause_of=self._place.cause_of,
+            timeout_answers=scenario.operator.on_timeout != "nothing",
+        )
+        function = variant.function(self._under_test.function, self)
+        build = operator_builder(variant, sut=parts.plan.sut)
+        return partial(build, function=function, probe=probe, **_settings(scenario))
 
     @property
     def journal(self) -> Journal:
@@ -434,7 +438,7 @@ def _keyed(parts: AttemptParts, elements: LookupSource) -> KeyedTask | None:
     if task is None:
         return None
     inputs = Inputs(task, elements, seed=parts.plan.seed, subtask=parts.subtask)
-    groups = PlannedSubtask(parts.plan, parts.scenario, parts.subtask).groups()
+    groups = PlannedSubtask(plan=parts.plan, scenario=parts.scenario, number=parts.subtask).groups()
     return KeyedTask(inputs=inputs, task=task, parts=parts.variant.keyed, groups=groups)
 
 
@@ -514,7 +518,9 @@ def _expectation(
         elements,
         keyed.inputs,
         task=keyed.task,
-        before=PlannedSubtask(parts.plan, parts.scenario, parts.subtask).sources_before(),
+        before=PlannedSubtask(
+            plan=parts.plan, scenario=parts.scenario, number=parts.subtask
+        ).sources_before(),
     )
     return expect_stamped(answers, stamps)
 

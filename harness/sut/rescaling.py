@@ -209,14 +209,14 @@ class Rescaling:
     def _cut(self, old: OldSubtask) -> int:
         """The position behind what the subtask had read at the checkpoint."""
         return (
-            len(PlannedSubtask(self._plan, self._scenario, old.number).shared_source())
+            len(PlannedSubtask(plan=self._plan, scenario=self._scenario, number=old.number).shared_source())
             if old.has_ended
             else old.position
         )
 
     def _handle(self, old: OldSubtask) -> OperatorStateHandle:
         """The operator state that the subtask wrote."""
-        source = PlannedSubtask(self._plan, self._scenario, old.number).shared_source()
+        source = PlannedSubtask(plan=self._plan, scenario=self._scenario, number=old.number).shared_source()
         until = self._cut(old)
         share = self._plan.shares.get(old.number)
         places = {**(share.places if share else {}), **places_before(source, until)}
@@ -298,7 +298,7 @@ def first_number(plan: RunPlan, scenario: Scenario) -> int:
     return max([scenario.workload.subtasks, *(number + 1 for number in plan.shares)])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedSubtask:
     """A subtask of a run, as the plan and the scenario have it."""
 
@@ -326,7 +326,7 @@ class PlannedSubtask:
         if self.share is None or task is None:
             return found
         for number, cut in self.share.cuts.items():
-            other = PlannedSubtask(self.plan, self.scenario, number)
+            other = PlannedSubtask(plan=self.plan, scenario=self.scenario, number=number)
             source = other.shared_source()
             inputs = Inputs(task, source, seed=self.plan.seed, subtask=number)
             before = other.sources_before()

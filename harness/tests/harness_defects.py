@@ -17,6 +17,7 @@ from msgspec import UNSET
 
 from harness.database import audit, stored_tables
 from harness.database.simulated import statements
+from harness.database.simulated.tables import SimulatedTables
 from harness.database.simulated.tape import MemoryRecorder, Tape
 from harness.database.stored_tables import ROWS_OF, counting
 from harness.engine import attempt, canaries_in_world, findings, in_world, perform, reading
@@ -111,8 +112,12 @@ def skips_the_audit(patch: pytest.MonkeyPatch) -> None:
 
 def invents_the_audit(patch: pytest.MonkeyPatch) -> None:
     """The rows of the audit are those of the outputs."""
-    honest, instead = place.select, {ROWS_OF[AUDIT]: ROWS_OF[OUTPUTS]}
-    patch.setattr(place, "select", lambda tables, query: honest(tables, instead.get(query, query)))
+    audit_rows, output_rows = ROWS_OF[AUDIT], ROWS_OF[OUTPUTS]
+
+    def selecting(tables: SimulatedTables, query: str) -> Sequence[Sequence[Any]]:
+        return statements.select(tables, output_rows if query == audit_rows else query)
+
+    patch.setattr(place, "select", selecting)
 
 
 def invents_rows(patch: pytest.MonkeyPatch) -> None:

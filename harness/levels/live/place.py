@@ -115,7 +115,7 @@ class RealPlace:
         )
 
     def elements(self, subtask: int, shaping: Iterable[Fault]) -> LookupSource:
-        return PlannedSubtask(self._plan, self._scenario, subtask).source(shaping)
+        return PlannedSubtask(plan=self._plan, scenario=self._scenario, number=subtask).source(shaping)
 
     def run_loop_after_close(self, loop: asyncio.AbstractEventLoop, ms: int) -> None:
         loop.run_until_complete(asyncio.sleep(ms / 1000))

@@ -257,9 +257,8 @@ class Simulation:
         """The elements of the source of `subtask`; drawn once for all attempts."""
         found = self._elements.get(subtask)
         if found is None:
-            found = self._elements[subtask] = PlannedSubtask(self.plan, self.scenario, subtask).source(
-                self.scenario.faults
-            )
+            planned = PlannedSubtask(plan=self.plan, scenario=self.scenario, number=subtask)
+            found = self._elements[subtask] = planned.source(self.scenario.faults)
         return found
 
     def _over(self, attempt: SimulatedAttempt, actor: Actor) -> None:

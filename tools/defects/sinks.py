@@ -13,6 +13,7 @@ from typing import Any
 from harness.database.coordinated_sink import IdempotentSink, TwoPhaseSink
 from harness.database.epoch import CheckpointPart, DeadRow, Fenced, Visible
 from harness.database.sink import EpochSink, SubtaskWriter
+from harness.sut.coordination import AttemptLog
 from harness.sut.defects.defect import NEVER, SIM_AND_LIVE, SIM_ONLY, Defect, both, can_be_superseded, sink_is
 from harness.sut.defects.twelve import COMMITS_BLINDLY, ZOMBIE_ACCEPTED
 from harness.sut.sink_choice import TwoPhaseCoordination
@@ -208,8 +209,8 @@ def committing_at_snapshot(coordination: Kind) -> Kind:
     class EarlyCoordination(coordination):  # type: ignore[misc]
         _epochs: Any
 
-        def __init__(self, **parts: Any) -> None:
-            super().__init__(**parts)
+        def __init__(self, log: AttemptLog, **parts: Any) -> None:
+            super().__init__(log, **parts)
             self._epochs = _ShowsWhatIsPrepared(self._epochs, self.shows)
             self._shown: set[int] = set()
 

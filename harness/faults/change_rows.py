@@ -120,8 +120,8 @@ class ChangeRows(ServerFault):
 
         No answer has one while the run goes on, because its lines are read afterwards, or with a user's lookup.
         """
-        version, keys = seen.told("ver"), seen.told("keys")
-        if version is None or seen.told("change") != "end":
+        version, keys = seen.last_fact("ver"), seen.last_fact("keys")
+        if version is None or seen.last_fact("change") != "end":
             return {}
         told = [line.ver for line in seen.events if isinstance(line, Res) and line.ver is not UNSET]
         counted = {"answers": sum(ver >= version for ver in told)}

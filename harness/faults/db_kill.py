@@ -43,11 +43,11 @@ class _Ended(ServerFault):
         return self.lasts_ms or _BACK_AFTER_MS
 
     def evidence(self, seen: Seen) -> Evidence:
-        start, next_start = seen.told("start"), seen.told("next_start")
+        start, next_start = seen.last_fact("start"), seen.last_fact("next_start")
         lost = seen.client_errors(*GONE, grace_us=_GRACE_US)
-        if not seen.told("gone") or start is None or start == next_start or not lost:
+        if not seen.last_fact("gone") or start is None or start == next_start or not lost:
             return {}
-        times = {"end_ms": seen.told("end_ms"), "start_ms": seen.told("start_ms")}
+        times = {"end_ms": seen.last_fact("end_ms"), "start_ms": seen.last_fact("start_ms")}
         return {"start": start, "next_start": next_start, "codes": lost, **times}
 
 

@@ -56,8 +56,8 @@ class DatabasePause(ServerFault):
             site.server.resume()
 
     def evidence(self, seen: Seen) -> Evidence:
-        paused_us, until_us = seen.told("paused_us"), seen.told("until_us")
-        if not seen.told("paused") or seen.told("still_paused") is False or paused_us is None:
+        paused_us, until_us = seen.last_fact("paused_us"), seen.last_fact("until_us")
+        if not seen.last_fact("paused") or seen.last_fact("still_paused") is False or paused_us is None:
             return {}
         end_us = seen.healed_us if until_us is None else until_us
         answered = [call for call in seen.calls if _is_answered(call, paused_us, end_us)]
@@ -65,7 +65,7 @@ class DatabasePause(ServerFault):
         given_up = seen.client_errors(*_GIVEN_UP)
         if answered or not (waiting or given_up):
             return {}
-        return {"pid": seen.told("pid"), "calls_waiting": len(waiting), "answered": 0, "codes": given_up}
+        return {"pid": seen.last_fact("pid"), "calls_waiting": len(waiting), "answered": 0, "codes": given_up}
 
     def simulated(self, run: SimulatedRun) -> Act:
         return OnLinks(_Paused(), [*run.links.values(), run.direct])

@@ -80,7 +80,7 @@ class Deadlocks(ServerFault):
             server.put_back(_remove_weight)
 
     def evidence(self, seen: Seen) -> Evidence:
-        met, counted = seen.client_errors(_DEADLOCK), seen.told("counted")
+        met, counted = seen.client_errors(_DEADLOCK), seen.last_fact("counted")
         return {"codes": met, "counted": counted} if met and counted else {}
 
     def simulated(self, run: SimulatedRun) -> Act:

@@ -52,7 +52,7 @@ class DiskFull(ServerFault):
             site.server.free_disk()
 
     def evidence(self, seen: Seen) -> Evidence:
-        met, taken = seen.client_errors(*_FULL), seen.told("bytes_taken")
+        met, taken = seen.client_errors(*_FULL), seen.last_fact("bytes_taken")
         return {"bytes_taken": taken, "codes": met} if met and taken else {}
 
     def simulated(self, run: SimulatedRun) -> Act:

@@ -66,11 +66,11 @@ class Failover(ServerFault):
         yield
 
     def evidence(self, seen: Seen) -> Evidence:
-        before, after, lost = seen.told("answered"), seen.told("answers"), seen.told("lost")
+        before, after, lost = seen.last_fact("answered"), seen.last_fact("answers"), seen.last_fact("lost")
         gone = seen.client_errors(*GONE, grace_us=_GRACE_US)
-        if not seen.told("promoted") or None in {before, after} or before == after or not gone:
+        if not seen.last_fact("promoted") or None in {before, after} or before == after or not gone:
             return {}
         if self.lag and not lost:
             return {}
-        places = {name: seen.told(name) for name in ("primary", "executed")}
+        places = {name: seen.last_fact(name) for name in ("primary", "executed")}
         return {"server_before": before, "server_after": after, "lost": lost, **places, "codes": gone}

@@ -58,6 +58,6 @@ class KillBroker(FaultOfJob):
         yield
 
     def evidence(self, seen: Seen) -> Evidence:
-        if not seen.told("gone") or seen.told("next_pid") is None:
+        if not seen.last_fact("gone") or seen.last_fact("next_pid") is None:
             return {}
-        return {name: seen.told(name) for name in ("pid", "next_pid", "down_ms")}
+        return {name: seen.last_fact(name) for name in ("pid", "next_pid", "down_ms")}

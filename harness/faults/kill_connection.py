@@ -46,7 +46,7 @@ class KillConnection(ServerFault):
         )
 
     def evidence(self, seen: Seen) -> Evidence:
-        lost, killed = seen.client_errors(*GONE, grace_us=_GRACE_US), seen.told("killed")
+        lost, killed = seen.client_errors(*GONE, grace_us=_GRACE_US), seen.last_fact("killed")
         return {"killed": killed, "codes": lost} if lost and killed else {}
 
     def simulated(self, run: SimulatedRun) -> Act:

@@ -56,7 +56,7 @@ class KillQuery(ServerFault):
         return repeated_kills(site, self.id, find=running, kill=interrupt, gap_ms=self.gap, count=self.count)
 
     def evidence(self, seen: Seen) -> Evidence:
-        met, killed = seen.client_errors(_INTERRUPTED), seen.told("killed")
+        met, killed = seen.client_errors(_INTERRUPTED), seen.last_fact("killed")
         return {"killed": killed, "codes": met} if met and killed else {}
 
     def simulated(self, run: SimulatedRun) -> Act:

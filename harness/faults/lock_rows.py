@@ -86,7 +86,7 @@ class LockRows(ServerFault):
             return int(cursor.fetchone()[0])
 
     def evidence(self, seen: Seen) -> Evidence:
-        waiting = seen.told("waiting")
+        waiting = seen.last_fact("waiting")
         return {"waiting": waiting, "codes": seen.client_errors(*_GIVEN_UP)} if waiting else {}
 
     def simulated(self, run: SimulatedRun) -> Act:

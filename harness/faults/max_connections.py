@@ -66,7 +66,7 @@ class MaxConnections(ServerFault):
                     strangers.close()  # so that root can connect and restore the limit
 
     def evidence(self, seen: Seen) -> Evidence:
-        met, refused = seen.client_errors(_TOO_MANY_CONNECTIONS), seen.told("refused")
+        met, refused = seen.client_errors(_TOO_MANY_CONNECTIONS), seen.last_fact("refused")
         return {"refused": refused, "codes": met} if met and refused else {}
 
     def simulated(self, run: SimulatedRun) -> Act:

@@ -46,7 +46,7 @@ class OfflineMode(ServerFault):
     def evidence(self, seen: Seen) -> Evidence:
         """Refused and lost connections, by code; empty without an error 3032."""
         met = seen.client_errors(_OFFLINE, *GONE)
-        return {"codes": met} if str(_OFFLINE) in met and seen.told("offline") == 1 else {}
+        return {"codes": met} if str(_OFFLINE) in met and seen.last_fact("offline") == 1 else {}
 
     def simulated(self, run: SimulatedRun) -> Act:
         def take_offline(server: SimulatedServer) -> None:

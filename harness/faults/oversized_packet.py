@@ -48,7 +48,7 @@ class OversizedPacket(ServerFault):
 
     def evidence(self, seen: Seen) -> Evidence:
         met = seen.client_errors(_TOO_LARGE)
-        return {"codes": met, "bytes_max": self.bytes} if met and seen.told("ended_us") else {}
+        return {"codes": met, "bytes_max": self.bytes} if met and seen.last_fact("ended_us") else {}
 
     def simulated(self, run: SimulatedRun) -> Act:
         def bound(server: SimulatedServer, *, bytes_max: int | None) -> None:

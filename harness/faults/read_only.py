@@ -46,7 +46,7 @@ class ReadOnly(ServerFault):
 
     def evidence(self, seen: Seen) -> Evidence:
         refused = seen.client_errors(*_REFUSED)
-        return {"codes": refused} if refused and seen.told(_VARIABLE) == 1 else {}
+        return {"codes": refused} if refused and seen.last_fact(_VARIABLE) == 1 else {}
 
     def simulated(self, run: SimulatedRun) -> Act:
         def switch(server: SimulatedServer, *, on: bool) -> None:

@@ -48,10 +48,14 @@ class ReplicaLag(ServerFault):
             site.note_fact(caught_up=pair.resume(), promoted=pair.serving == "replica")
 
     def evidence(self, seen: Seen) -> Evidence:
-        behind = seen.told("behind_bytes")
-        if not behind or seen.told("applies"):
+        behind = seen.last_fact("behind_bytes")
+        if not behind or seen.last_fact("applies"):
             return {}
-        return {"behind_bytes": behind, "primary": seen.told("primary"), "executed": seen.told("executed")}
+        return {
+            "behind_bytes": behind,
+            "primary": seen.last_fact("primary"),
+            "executed": seen.last_fact("executed"),
+        }
 
 
 @dataclass(slots=True, kw_only=True)

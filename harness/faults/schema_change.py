@@ -83,7 +83,7 @@ class SchemaChange(ServerFault):
 
     def evidence(self, seen: Seen) -> Evidence:
         met = seen.client_errors(_NO_COLUMN, _NO_TABLE)
-        return {"codes": met} if met and seen.told("renamed") else {}
+        return {"codes": met} if met and seen.last_fact("renamed") else {}
 
     def simulated(self, run: SimulatedRun) -> Act:
         return OnServer(

@@ -59,7 +59,7 @@ class ServerClock(ServerFault):
             site.server.shift_clock(0)
 
     def evidence(self, seen: Seen) -> Evidence:
-        before, offset = seen.told("offset_before_ms"), seen.told("offset_ms")
+        before, offset = seen.last_fact("offset_before_ms"), seen.last_fact("offset_ms")
         calls = len(seen.during())
         if offset is None or before is None or abs(offset - before) < abs(self.shift) / 2 or not calls:
             return {}

@@ -75,7 +75,7 @@ class SlowQuery(ServerFault):
                 cursor.execute(statement)
 
     def evidence(self, seen: Seen) -> Evidence:
-        under_it, asleep = seen.over("lookups").during(), seen.told("asleep")
+        under_it, asleep = seen.over("lookups").during(), seen.last_fact("asleep")
         fastest, middle = fastest_ms(under_it), median_ms(under_it)
         if not asleep or fastest is None or middle is None or middle < self.delay:
             return {}

@@ -61,14 +61,14 @@ class Split(ServerFault):
             site.note_fact(ended=ended, **find_lost(pair, database, table=site.sink_table))
 
     def evidence(self, seen: Seen) -> Evidence:
-        old, gained = seen.told("only_on_old"), seen.told("only_on_promoted")
+        old, gained = seen.last_fact("only_on_old"), seen.last_fact("only_on_promoted")
         if not old or not gained:
             return {}
         return {
             "only_on_old": old,
             "only_on_promoted": gained,
-            "stayed": seen.told("stayed"),
-            "reset": seen.told("reset"),
+            "stayed": seen.last_fact("stayed"),
+            "reset": seen.last_fact("reset"),
         }
 
 

@@ -63,7 +63,7 @@ class WaitTimeout(ServerFault):
 
     def evidence(self, seen: Seen) -> Evidence:
         """The server's own count, and the clients' losses more than `delay` after the beginning."""
-        hung_up, ended_us = seen.told("hung_up"), seen.told("ended_us")
+        hung_up, ended_us = seen.last_fact("hung_up"), seen.last_fact("ended_us")
         if not hung_up or ended_us is None:
             return {}
         later = replace(seen, armed_us=ended_us + self.delay * 1000, facts=())

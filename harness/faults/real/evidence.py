@@ -102,7 +102,7 @@ class Seen:
         """The first fact of that kind that the fault recorded."""
         return next((fact for fact in self.facts if fact["what"] == what), None)
 
-    def told(self, name: str) -> Any:
+    def last_fact(self, name: str) -> Any:
         """The last fact of this name that the fault recorded; None: there is none."""
         return next((facts[name] for facts in reversed(self.facts) if name in facts), None)
 
@@ -162,7 +162,7 @@ class Seen:
 
     def client_errors(self, *codes: int | str, grace_us: int = 0) -> dict[str, int]:
         """How many of these errors clients got since the fault began to act (its fact `began_us`), sorted by code."""
-        began_us = self.told("began_us")
+        began_us = self.last_fact("began_us")
         whole = self if began_us is None else replace(self, armed_us=min(self.armed_us, began_us))
         return _counted(whole.errors_during(*codes, grace_us=grace_us))
 

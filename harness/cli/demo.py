@@ -48,6 +48,8 @@ def demo(*, level: str, seed: int | None, **options: Any) -> int:
     finished = run_campaign(orders, title=title, **options)
     if finished.as_expected:
         return Exit.HOLD
+    if finished.broken:
+        return Exit.INTERNAL
     if finished.interrupted:
         return Exit.INTERRUPTED
     if finished.error is not None:

@@ -102,7 +102,9 @@ def _replay_told(told: Sequence[ReportedRun], asked: dict[str, Any]) -> int:
             click.echo(sentence, err=aside)
     if len(compared) > _LINES:
         click.echo(f"same     {same} of {len(compared)} runs", err=aside)
-    return finished.exit_code if same == len(compared) else max(finished.exit_code, Exit.UNDECIDED)
+    if same == len(compared) or finished.broken:
+        return finished.exit_code
+    return max(finished.exit_code, Exit.UNDECIDED)
 
 
 _LINES = 12

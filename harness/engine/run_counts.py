@@ -10,7 +10,7 @@ import gc
 import math
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -24,7 +24,7 @@ from harness.scenario.order import AnyOrder
 from harness.scenario.outcome import CountedRun, RunOutcome
 from harness.scenario.symptom import without_numbers, worth_showing
 from harness.system.clock import CALENDAR_CLOCK, Deadline, monotonic_us
-from harness.system.errors import Exit, SutError, as_internal, ends_one_run
+from harness.system.errors import Exit, HarnessError, SutError, as_internal, ends_one_run
 from harness.system.pool import Executors, open_processes
 
 _CHUNK: Final = 8
@@ -51,6 +51,8 @@ class Counted(CountedRun):
 
     def exit_code(self) -> Exit:
         """Its exit code; a planted defect that was not convicted is a violation."""
+        if self.broken:
+            return Exit.INTERNAL
         if self.as_expected:
             return Exit.HOLD
         if self.falls or (self.mutant is not None and self.verdict is Outcome.PASS):
@@ -229,6 +231,14 @@ def _count_chunk(chunk: Sequence[int]) -> list[Counted]:
         counted.append(counting.one(_Shared.orders[number], number))
     gc.collect()
     return counted
+
+
+def unbroken(runs: Iterable[Counted]) -> Iterator[Counted]:
+    """The same runs. Raises HarnessError at the first one that broke Floodmark itself."""
+    for run in runs:
+        if run.broken:
+            raise HarnessError(f"in {run.scenario} with seed {run.seed}: {run.broken}")
+        yield run
 
 
 def tallies(orders: Sequence[AnyOrder], counted: Sequence[Counted]) -> list[Tally]:

@@ -192,7 +192,11 @@ def as_text(end: ExplorationEnd) -> str:
     ]
     lines += [f"unknown  {count} x {why}" for why, count in explored.whys.most_common(3)]
     lines += [f"refused  {count} x {why}" for why, count in explored.refused.most_common(3)]
-    lines += [f"broken   {len(explored.broken)} runs: {explored.broken[0]}"] if explored.broken else []
+    lines += (
+        [f"broken   {len(explored.broken)} of the runs, first {explored.broken[0]}"]
+        if explored.broken
+        else []
+    )
     for group in groups:
         rest = (
             f"; {group.not_shrunk} more runs show {group.invariant} {group.kind}" if group.not_shrunk else ""

@@ -38,9 +38,9 @@ class Exit(IntEnum):
 
 
 def worst_code(codes: Iterable[Exit]) -> Exit:
-    """The exit code of several runs: a violation beats undecided, undecided beats a hold."""
-    found = set(codes)
-    return next((code for code in (Exit.VIOLATION, Exit.UNDECIDED) if code in found), Exit.HOLD)
+    """The exit code of several runs: an internal error beats a violation, that undecided, and that a hold."""
+    found, order = set(codes), (Exit.INTERNAL, Exit.VIOLATION, Exit.UNDECIDED)
+    return next((code for code in order if code in found), Exit.HOLD)
 
 
 class FloodmarkError(Exception):

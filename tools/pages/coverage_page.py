@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.explore.changing import exploring_form
-from harness.explore.exploration import CorpusEntry, Exploring, Plan, explore
+from harness.explore.exploration import CorpusEntry, Explored, Exploring, Plan, explore
 from harness.explore.features import (
     COUNTS,
     Feature,
@@ -34,6 +34,7 @@ from harness.faults.registry import FAULTS
 from harness.history.read import read_whole
 from harness.scenario.file import load_many
 from harness.system.clock import Deadline
+from harness.system.errors import HarnessError
 from harness.system.pool import open_processes
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "reference" / "coverage.md"
@@ -108,20 +109,22 @@ def _catalogue(jobs: int) -> Source:
     ]
     plan = Plan(subject=Subject(), seed=_SEED, runs=len(entries), given=tuple(entries))
     with open_processes(jobs) as executors:
-        explored = explore(plan, Exploring(executors=executors))
-    return Source(
-        what="catalogue", level="sim", runs=explored.runs, seed=_SEED, pairs=pairs_of(explored.features)
-    )
+        return _source("catalogue", explore(plan, Exploring(executors=executors)))
 
 
 def _exploration(jobs: int, *, runs: int | None, budget_s: float) -> Source:
     shelf = tuple(scenario for scenario in load_many(["all"]) if "sim" in scenario.levels)
     plan = Plan(subject=Subject(), seed=_SEED, runs=runs, shelf=shelf)
     with open_processes(jobs) as executors:
-        explored = explore(plan, Exploring(executors=executors, deadline=Deadline(budget_s)))
-    return Source(
-        what="exploration", level="sim", runs=explored.runs, seed=_SEED, pairs=pairs_of(explored.features)
-    )
+        return _source(
+            "exploration", explore(plan, Exploring(executors=executors, deadline=Deadline(budget_s)))
+        )
+
+
+def _source(what: str, explored: Explored) -> Source:
+    if explored.broken:
+        raise HarnessError(explored.broken[0])
+    return Source(what=what, level="sim", runs=explored.runs, seed=_SEED, pairs=pairs_of(explored.features))
 
 
 def _of_reports(folder: Path, level: str) -> Source:

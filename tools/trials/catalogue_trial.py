@@ -16,7 +16,7 @@ from typing import Final
 
 import click
 
-from harness.engine.run_counts import Counted, count
+from harness.engine.run_counts import Counted, count, unbroken
 from harness.levels.sim.level import SimulatedLevel
 from harness.scenario.catalogue import catalogue, catalogue_folder
 from harness.scenario.file import load
@@ -65,7 +65,7 @@ def try_catalogue(paths: Sequence[Path], *, seeds: int = _SEEDS, jobs: int = 1) 
     """Runs each scenario and its defect with seeds 1 to `seeds`."""
     scenarios = [load(path) for path in paths]
     orders = [order for scenario in scenarios for order in _orders(scenario, seeds)]
-    counted = list(count(orders, SimulatedLevel(), jobs=jobs))
+    counted = list(unbroken(count(orders, SimulatedLevel(), jobs=jobs)))
     return [
         _trial(scenario, path.parent.name, orders, counted, seeds)
         for scenario, path in zip(scenarios, paths, strict=True)

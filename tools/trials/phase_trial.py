@@ -16,7 +16,7 @@ from typing import Final
 
 import click
 
-from harness.engine.run_counts import Counted, count
+from harness.engine.run_counts import Counted, count, unbroken
 from harness.faults.parts.parts import SINK_FORMS
 from harness.faults.parts.triggers import PHASE_FORMS, PHASES, PhaseName
 from harness.levels.sim.level import SimulatedLevel
@@ -146,7 +146,7 @@ def try_phases(
     """Runs the phases `among` those of each scenario, with seeds 1 to `seeds`, at level sim."""
     kinds = [(scenario, phase) for scenario in scenarios for phase in phases_of(scenario) if phase in among]
     orders = [order for scenario, phase in kinds for order in _orders(scenario, phase, seeds)]
-    counted = list(count(orders, SimulatedLevel(), jobs=jobs))
+    counted = list(unbroken(count(orders, SimulatedLevel(), jobs=jobs)))
     return [
         _trial(scenario, phase, counted[number * seeds : (number + 1) * seeds])
         for number, (scenario, phase) in enumerate(kinds)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Container
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,6 +17,7 @@ from harness.explore import trial
 from harness.judge.canaries.canary import canaries
 from harness.levels.sim import level as sim_level
 from harness.levels.sim.canaries import refuse_blind_simulation
+from harness.scenario.catalogue import catalogue
 from harness.scenario.file import load_many
 from harness.scenario.order import Order
 from harness.system.errors import Exit, HarnessError
@@ -29,6 +30,7 @@ from harness.tests.harness_defects import (
 )
 from harness.tests.report_defects import IN_THE_REPORT
 from tools.cases import in_sweep_after
+from tools.trials.catalogue_trial import try_catalogue
 
 RUN = [
     "run", "calm", "--level", "sim", "--seed", "7", "--quiet",
@@ -135,13 +137,13 @@ def test_a_judge_that_acquits_everything_checks_no_history_trust9(
     refuse_blind_judge.cache_clear()
 
 
-def breaks_in(seeds: Container[int], patch: pytest.MonkeyPatch, module: ModuleType) -> None:
-    """Runs of `seeds` end in an error that nobody expects."""
+def breaks(which: Callable[[Order], bool], patch: pytest.MonkeyPatch, module: ModuleType) -> None:
+    """Runs of such orders end in an error that nobody expects."""
     honest = module.simulate_scenario
 
     def simulate(order: Order, **parts: Any) -> Any:
-        if order.seed in seeds:
-            raise KeyError(f"planted in seed {order.seed}")
+        if which(order):
+            raise KeyError("planted")
         return honest(order, **parts)
 
     patch.setattr(module, "simulate_scenario", simulate)
@@ -152,7 +154,7 @@ def test_an_internal_error_of_one_run_leaves_the_other_runs_reported_trust19(
     runs: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Three runs are kept whole, seventeen are counted in two processes."""
-    breaks_in({8}, monkeypatch, sim_level)
+    breaks(lambda order: order.seed == 8, monkeypatch, sim_level)
 
     code = main([*RUN, "--runs", runs, "--jobs", "2", "--report", "page", "--format", "json"])
     document, told = capsys.readouterr()
@@ -164,10 +166,27 @@ def test_an_internal_error_of_one_run_leaves_the_other_runs_reported_trust19(
     assert "internal error" in Path("page/run.json").read_text()
 
 
+def test_a_trial_of_the_catalogue_does_not_count_a_broken_run_trust19(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    breaks(lambda order: order.seed == 1, monkeypatch, sim_level)
+
+    with pytest.raises(HarnessError, match="in calm with seed 1: internal error"):
+        try_catalogue([catalogue()["calm"]], seeds=2)
+
+
+def test_the_demo_ends_with_3_if_one_of_its_runs_broke_floodmark_trust19(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    breaks(lambda order: order.mutant is not None, monkeypatch, sim_level)
+
+    assert main(["demo", "--level", "sim", "--seed", "7", "--quiet"]) == Exit.INTERNAL
+
+
 def test_an_internal_error_of_one_trial_leaves_an_exploration_its_result_trust19(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    breaks_in({9}, monkeypatch, trial)
+    breaks(lambda order: order.seed == 9, monkeypatch, trial)
 
     code = main(["explore", "--seed", "7", "--runs", "12", "--jobs", "1", "--format", "json", "--quiet"])
     document = json.loads(capsys.readouterr().out)

@@ -149,7 +149,7 @@ class _Counting:
                     return
                 yield self.one(order, number)
                 if number % _COLLECT_EVERY == 0:
-                    gc.collect()
+                    gc.collect(1)
 
     def one(self, order: AnyOrder, number: int) -> Counted:
         limit_s, began_us = None if self.budget is None else self.budget.left_s, monotonic_us()

@@ -3,7 +3,8 @@
 A fenced block whose first line is a comment with a file's name (`# enrich.py`, `-- sink.sql`) is saved under that
 name. In a `console` block a line that begins with `$ ` is a command, and what follows is its output, in which `...`
 stands for anything: a line of its own for any lines, within a line for any text. Times of real runs, process ids and
-the names of report folders are not compared. `<!-- tier: real -->` before a block says which tier of tests executes it.
+the names of report folders are not compared. `<!-- tier: real -->` before a block says which tier of tests executes it;
+without it tier sweep does, in its own process, and times are compared too.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Typed:
 def session(page: str) -> Iterator[Saved | Typed]:
     """What the reader of `page` saves and types, in the page's order."""
     for block in _BLOCK.finditer(page):
-        text, tier = block["text"], block["tier"] or "quick"
+        text, tier = block["text"], block["tier"] or "sim"
         if block["language"] == "console":
             first = page.count("\n", 0, block.start("text")) + 1
             yield from _typed(text, first=first, tier=tier)
@@ -57,7 +58,7 @@ def _typed(text: str, *, first: int, tier: str) -> Iterator[Typed]:
 
 def difference(typed: Typed, printed: str) -> str:
     """Where `printed` first differs from what the page shows, in words; empty if it does not."""
-    real = typed.tier != "quick"
+    real = typed.tier != "sim"
     shown = _plain(typed.shown, real=real).splitlines()
     text = _plain(printed, real=real)
     if re.fullmatch(_pattern(shown), text):

@@ -26,7 +26,7 @@ PAGES = [
     "docs/how-to/spark-job.md",
 ]
 TIERS = {
-    "quick": [],
+    "sim": [pytest.mark.sweep],
     "sweep": [pytest.mark.sweep, pytest.mark.timeout(300)],
     "real": [pytest.mark.real, pytest.mark.timeout(300)],
     "soak": [pytest.mark.soak, pytest.mark.timeout(1800)],
@@ -85,7 +85,7 @@ def execute(typed: Typed, *, folder: Path, code: int) -> tuple[int, str]:
     words = shlex.split(typed.words, comments=True)
     if words == ["echo", "$?"]:
         return 0, f"{code}\n"
-    if words[0] == "floodmark" and typed.tier == "quick":
+    if words[0] == "floodmark" and typed.tier == "sim":
         forget_modules(folder)
         return inside(words)
     return outside(words)
@@ -132,7 +132,7 @@ def test_a_line_that_was_not_printed_is_named_with_its_place() -> None:
     ],
 )
 def test_dots_stand_for_anything_and_all_else_is_compared(shown: str, printed: str, *, equal: bool) -> None:
-    typed = Typed(line=1, words="x", shown=shown, tier="quick")
+    typed = Typed(line=1, words="x", shown=shown, tier="sim")
 
     assert (not difference(typed, printed)) == equal
 
@@ -140,7 +140,7 @@ def test_dots_stand_for_anything_and_all_else_is_compared(shown: str, printed: s
 def test_times_and_process_ids_are_compared_of_simulated_runs_only() -> None:
     shown, printed = "pid 7 after 3.5 s, 10 rows\n", "pid 8 after 12 ms, 10 rows\n"
 
-    assert difference(Typed(line=1, words="x", shown=shown, tier="quick"), printed)
+    assert difference(Typed(line=1, words="x", shown=shown, tier="sim"), printed)
     assert not difference(Typed(line=1, words="x", shown=shown, tier="real"), printed)
 
 

@@ -73,6 +73,7 @@ def test_every_lock_is_one_exact_version() -> None:
     assert not [line for line in lines if not re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][A-Za-z0-9.]*", line)]
 
 
+@pytest.mark.arch
 @pytest.mark.parametrize(
     ("modules", "limit_s"),
     [

@@ -157,6 +157,7 @@ def bytes_of(view: CampaignView) -> int:
     return sum(len(text.encode()) for text in texts)
 
 
+@pytest.mark.sweep
 def test_with_what_each_run_adds_a_thousand_stay_below_two_megabytes(
     view: CampaignView, tmp_path: Path
 ) -> None:

@@ -18,6 +18,7 @@ def written(folder: Path, name: str, said: list[str]) -> Path:
     return write_report([pass_outcome(home, run_id=name)], folder, title=name, tell=said.append)
 
 
+@pytest.mark.sweep
 def test_a_second_report_keeps_the_first_with_its_history_and_says_where(tmp_path: Path) -> None:
     said: list[str] = []
     written(tmp_path, "one", said)

@@ -61,7 +61,7 @@ def run_seeds(seeds: Sequence[int], *, variant: Variant = HONEST) -> list[tuple[
             wrong = [f"seed {drawn}: {why}" for why in mistakes(ran, judgement, seed=drawn)]
             told.append((digest_of(ran.header, ran.events), len(ran.events), draw, wrong))
             if seed % 2:
-                gc.collect()  # rarer collections are not cheaper, since garbage fills the cache
+                gc.collect(1)  # rarer collections are not cheaper, since garbage fills the cache
     return told
 
 

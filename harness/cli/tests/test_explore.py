@@ -26,6 +26,7 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.sweep
 def test_without_a_violation_it_ends_with_0_and_tells_its_seed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*FEW, "--runs", "1"]) == Exit.HOLD
 

@@ -84,6 +84,7 @@ def test_a_report_that_cannot_be_written_is_one_line_and_the_code_of_the_environ
     assert "Traceback" not in said
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("runs", in_sweep_after(1, ["1", "13"]))
 def test_a_budget_holds_for_one_long_run_and_for_the_first_of_many(
     runs: str, capsys: pytest.CaptureFixture[str]
@@ -105,6 +106,7 @@ def test_a_violation_before_the_budget_was_over_is_in_the_report_of_many_runs_to
     assert [run["verdict"] for run in document["runs"]] == ["fail"]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("jobs", in_sweep_after(1, ["2", "1"]))
 def test_of_many_runs_there_is_a_table_and_a_bounded_report(
     jobs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -118,6 +120,7 @@ def test_of_many_runs_there_is_a_table_and_a_bounded_report(
     assert len(list((tmp_path / "there" / "runs").iterdir())) <= KEPT_MAX
 
 
+@pytest.mark.sweep
 def test_the_first_run_that_is_not_as_it_should_be_is_told_with_its_command(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -159,6 +162,7 @@ def test_a_simulated_world_is_refused_to_real_processes(capsys: pytest.CaptureFi
     assert "--level sim" in capsys.readouterr().err
 
 
+@pytest.mark.sweep
 def test_a_budget_that_is_over_leaves_the_rest_unrun(capsys: pytest.CaptureFixture[str]) -> None:
     code = main([*CALM, "--runs", "200", "--jobs", "2", "--budget", "0.3"])
 

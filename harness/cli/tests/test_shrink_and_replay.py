@@ -176,6 +176,7 @@ def test_a_find_shows_what_it_found_whatever_project_and_environment_say_h1(
     assert main([command, str(wrong), "--quiet"]) == Exit.VIOLATION
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("command", "options", "says", "code"),
     [
@@ -199,6 +200,7 @@ def test_an_option_that_differs_from_the_find_is_named_in_the_first_line_h1(
     assert says in capsys.readouterr().out.partition("\n")[0]
 
 
+@pytest.mark.sweep
 def test_the_command_that_repeats_a_find_names_no_difference_h1(
     wrong: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -295,6 +297,7 @@ def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return report
 
 
+@pytest.mark.sweep
 def test_of_a_campaign_each_failed_run_is_repeated_not_only_the_one_shown(
     campaign: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -307,6 +310,7 @@ def test_of_a_campaign_each_failed_run_is_repeated_not_only_the_one_shown(
     assert "same     13 of 13 runs" in capsys.readouterr().out
 
 
+@pytest.mark.sweep
 def test_a_campaign_is_replayed_whole_and_a_run_of_another_digest_is_named(
     campaign: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

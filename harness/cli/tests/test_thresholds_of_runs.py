@@ -31,6 +31,7 @@ def _run(tmp_path: Path, thresholds: str, *words: str) -> int:
     return main(["run", str(file), *words, "--level", "sim", "--seed", "1", "--report", str(report)])
 
 
+@pytest.mark.sweep
 @each(
     ("thresholds", "code"),
     [

@@ -50,6 +50,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+@pytest.mark.sweep
 def test_the_slower_report_is_named_on_the_terminal_in_json_and_on_the_page(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

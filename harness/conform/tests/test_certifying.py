@@ -116,6 +116,7 @@ def test_the_shipped_schema_is_that_of_the_value() -> None:
     assert shipped.read_text(encoding="utf-8") == schema_of_certificates()
 
 
+@pytest.mark.sweep
 def test_a_planted_defect_is_not_green_and_its_cause_comes_first(tmp_path: Path) -> None:
     wanted = small_certification(seeds=(1,), mutant="tools.defects:crossed_replies")
 

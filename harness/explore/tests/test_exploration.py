@@ -35,6 +35,7 @@ def _explored(*, mutant: str | None = None, runs: int = 12, seed: int = 5, only:
     return explore(plan, Exploring(executors=PlainExecutors()))
 
 
+@pytest.mark.sweep
 def test_the_same_seed_gives_the_same_exploration() -> None:
     one, other = _explored(), _explored.__wrapped__()
 

@@ -106,6 +106,7 @@ def test_the_temporary_folder_goes_with_the_run_u5() -> None:
     assert not history.exists()
 
 
+@pytest.mark.sweep
 def test_a_run_is_repeated_by_the_command_that_it_names_u5(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -49,6 +49,7 @@ def depth() -> int:
     return frames
 
 
+@pytest.mark.sweep
 @BOTH
 @pytest.mark.parametrize("capacity", [1, 10_000])
 @pytest.mark.parametrize("many", MANY)
@@ -159,6 +160,7 @@ def test_a_chain_of_full_operators_needs_no_more_stack_the_longer_it_runs_a90() 
     assert max(depths[1_000:1_900]) <= max(depths[:1_000])  # the last few leave in the drain
 
 
+@pytest.mark.sweep
 @BOTH
 def test_of_what_has_left_only_a_few_are_kept_however_many_there_were_b26(mode: Mode) -> None:
     """B26: by a timer that was cancelled, until there are enough to be looked at; by nothing else."""

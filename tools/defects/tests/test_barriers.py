@@ -59,6 +59,7 @@ WRONG_VALVES = ("new-channel-left-out", "idle-order-decides")
 CONVICTIONS = (*DECIDES_OTHERWISE, *LEAVES_BLOCKED, *FAILS_TASK, *LOSES_OR_DOUBLES, *WRONG_VALVES)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", in_sweep_after(1, DECIDES_OTHERWISE))
 def test_a_handler_that_decides_otherwise_than_its_model_is_convicted_c20_c21_c22_c23_c24(name: str) -> None:
     run = convicting(partial(tells_as_the_model, handler=wrong_part(name)), runs(["aligned"]))

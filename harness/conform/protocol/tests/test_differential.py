@@ -56,6 +56,7 @@ def test_a_planted_breach_is_pinned_to_its_script_though_many_were_on_their_way(
     assert "at command" in report(found)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("habit", in_sweep_after(1, sorted(HABITS)))
 def test_an_odd_but_legal_habit_is_acquitted(habit: str) -> None:
     with Twins(fake(), fake(habit), limits=LIMITS) as twins:

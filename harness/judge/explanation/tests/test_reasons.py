@@ -55,6 +55,7 @@ def events_of(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()[1:]]
 
 
+@pytest.mark.sweep
 @each("path", CONVICTING, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_every_sentence_is_so_and_the_last_is_the_contradiction(path: Path) -> None:
     events = events_of(path)
@@ -66,6 +67,7 @@ def test_every_sentence_is_so_and_the_last_is_the_contradiction(path: Path) -> N
         assert untruths(anomaly, explanation, events) == []
 
 
+@pytest.mark.sweep
 @each("kind", CLASSES)
 def test_the_checker_of_every_class_gives_its_facts_and_its_rule(kind: str) -> None:
     showing = [path for path in CONVICTING if kind in convicts(path)]
@@ -86,6 +88,7 @@ def test_what_is_said_of_a_random_breach_is_so_too(seed: int, tmp_path: Path) ->
         assert untruths(anomaly, explanation, lines[1:]) == [], anomaly
 
 
+@pytest.mark.sweep
 def test_every_form_of_sentence_that_is_checked_occurs() -> None:
     sentences = [line for path in CONVICTING for _, explanation in told(path) for line in explanation.then]
 

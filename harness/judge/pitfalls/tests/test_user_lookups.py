@@ -113,6 +113,7 @@ async def asks_the_connection(record: Any, pool: Any) -> Any:
     raise TimeoutError("no answer")
 
 
+@pytest.mark.sweep
 @each("function", [asks_again, fails, uses_a_connection, asks_the_connection])
 def test_a_right_lookup_has_no_pitfall_u6(function: Any) -> None:
     assert pitfalls(function, seed=1) == {}
@@ -126,6 +127,7 @@ async def keeps(record: Any, pool: Any) -> Any:
     return await cursor.fetchone()
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("settings", [(), ("operator.connections=5",)])
 def test_connections_that_are_never_given_back_are_no_small_pool_u6(settings: tuple[str, ...]) -> None:
     told = pitfalls(keeps, *settings)

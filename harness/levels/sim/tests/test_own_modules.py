@@ -88,6 +88,7 @@ def calls_told(run: Simulated) -> list[list[int]]:
     return list(of_attempt.values())
 
 
+@pytest.mark.sweep
 def test_a_semaphore_of_the_module_serves_each_attempt(folder: Path) -> None:
     (folder / "limited.py").write_text(LIMITED)
 

@@ -35,6 +35,7 @@ def orders(*, mutant: str | None = None, runs: int = 10) -> list[Order]:
     ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("jobs", in_sweep_after(1, [2, 1]))
 def test_a_tally_does_not_depend_on_the_number_of_processes(jobs: int) -> None:
     asked = [*orders(), *orders(mutant="watermarks-at-once")]
@@ -113,6 +114,7 @@ class TickingClock:
     def pause(self, seconds: float) -> None: ...
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("jobs", in_sweep_after(1, [1, 2]))
 def test_a_budget_that_passes_ends_the_run_in_progress_and_the_count(jobs: int) -> None:
     [calm] = load_many(["calm"])

@@ -45,6 +45,7 @@ def test_there_is_a_sample_of_each_kind_that_level_sim_can_do() -> None:
     assert set(SAMPLES) == {kind for kind, form in FAULTS.items() if "sim" in form.levels}
 
 
+@pytest.mark.sweep
 @each("kind", SAMPLES)
 def test_it_bites_and_heals_and_the_reference_passes(kind: str) -> None:
     ran = simulated(sample(kind))

@@ -81,6 +81,7 @@ def refused_by_shares(lines: list[Json], folder: Path) -> bool:
     return judge_shares(SplitHistory(history.header, events), lambda _: answers, checkers=CHECKERS) is answers
 
 
+@pytest.mark.sweep
 @each("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_the_catalogue_is_judged_alike_in_shares_and_whole(folder: Path) -> None:
     for path in sorted(folder.glob("*.jsonl")):

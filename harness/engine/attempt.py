@@ -336,7 +336,9 @@ class _Task:
             driver=place.lookups(loop),
             client=place.client,
             journal=journal,
-            around_calls=lambda calls: with_planned_failures(inside.around_calls(calls), scenario.workload),
+            around_calls=lambda calls: with_planned_failures(
+                inside.around_calls(calls), scenario.workload, journal=journal
+            ),
             loop=loop,
             variant=variant,
             tells_versions=bool(scenario.changing),

@@ -124,6 +124,17 @@ def _claims(order: Order, header: Header) -> Mapping[str, tuple[object, object]]
         "order by key": (told.per_key_order, operator.mode == "keyed"),
         "capacity": (told.capacity, operator.capacity),
         "timeout": (told.timeout_ms, 0 if operator.on_timeout == "nothing" else operator.timeout),
+        "errors where they arise": (header.raised, True),
+        "what a timeout yields": (
+            header.substitute,
+            tuple(operator.on_timeout) if isinstance(operator.on_timeout, list) else None,
+        ),
+        "what a failed call becomes": (told.on_error == "dead", operator.on_error == "dead-letter"),
+        "what a failed timeout becomes": (
+            told.on_timeout == "dead",
+            operator.on_timeout == "dead-letter"
+            or (operator.on_timeout, operator.on_error) == ("fail", "dead-letter"),
+        ),
         "tries": (told.max_tries, operator.tries),
         "retries": (told.retry is not None, operator.tries > 1),
         "sink": (

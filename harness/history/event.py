@@ -185,6 +185,8 @@ class Res(AttemptEvent, frozen=True, kw_only=True, tag="res"):
     """Whether the strategy retries this outcome, whatever the header's `retry.on` says."""
     ver: Annotated[AtLeast0 | UnsetType, Meta(extra={"claim": "versions"})] = UNSET
     """The version of the looked-up rows that the answer was read from."""
+    raised: Annotated[Any | UnsetType, Meta(extra={"claim": "raised"})] = UNSET
+    """The error with which the call, or the timeout handler, ended, recorded before any policy."""
 
 
 class Out(AttemptEvent, frozen=True, kw_only=True, tag="out"):

@@ -21,7 +21,7 @@ from harness.system.json_types import Json
 
 Claims = frozenset[str]
 """The claims of a header that decide which fields of its events are read."""
-ALL_CLAIMS: Claims = frozenset({"explained", "retry", "versions"})
+ALL_CLAIMS: Claims = frozenset({"explained", "raised", "retry", "versions"})
 
 
 def claims_of(header: Header | None) -> Claims:
@@ -30,6 +30,7 @@ def claims_of(header: Header | None) -> Claims:
         return frozenset()
     made = {
         "explained": header.explained is not None,
+        "raised": header.raised,
         "retry": header.operator.retry is not None,
         "versions": header.versions,
     }

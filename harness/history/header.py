@@ -125,7 +125,7 @@ class OperatorHeader:
     """Whether an unordered operator claims to keep the order of each key."""
     retry: Retry | None = None
     on_error: Policy | None = None
-    """Read by V24 only, as `on_timeout`."""
+    """The policy for a record whose last call failed; V20 and V24 read it, as `on_timeout`."""
     on_timeout: TimeoutPolicy | None = None
 
 
@@ -171,6 +171,10 @@ class Header:
     """Claims that a record's results depend only on its key and on the looked-up table."""
     versions: bool = False
     """Claims that a `change` reports every change of the looked-up table."""
+    raised: bool = False
+    """Claims that each `res` has in `raised` the error with which its call, or its timeout handler, ended."""
+    substitute: tuple[Any, ...] | None = None
+    """What a timeout yields, with `on_timeout` `substitute`."""
     run: Any = None
 
 
@@ -235,6 +239,10 @@ def _between(given: Mapping[str, object]) -> Iterator[str]:
         for name in _EXPONENTIAL_ONLY:
             if retry.get("backoff") == "fixed" and name in retry:
                 yield f"`operator.retry` of the header has `{name}`, which a fixed backoff has not"
+    if "substitute" in given and not (
+        isinstance(operator, dict) and operator.get("on_timeout") == "substitute"
+    ):
+        yield 'the header has `substitute`, so `on_timeout` of `operator` must be "substitute"'
     if isinstance(tables, dict):
         yield from _tables(tables, given)
 

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from harness.history.event import Call, Close, Failed, OfAttempt, Out, Owm, Res, Snap, Start
-from harness.history.notes import AttemptNote, CommitBegun, InProcess, Made, Note
+from harness.history.notes import AttemptNote, CommitBegun, InProcess, Made, Note, NoteLog
 from harness.system.process_identity import ProcessIdentity
 
 
@@ -38,6 +38,13 @@ class EventLog(Protocol):
         """Append a `commit`, unless the simulated database records commits itself."""
 
 
+class CallLog(NoteLog, Protocol):
+    """What of a journal is told of calls where they end; the usual one is `Journal`, tests have a list."""
+
+    def raised(self, id: int, error: BaseException, *, by_timeout: bool = False) -> None:
+        """The latest call of record `id`, or its timeout handler, ended with `error`."""
+
+
 _ON_THREAD: Final = frozenset({Out, Owm, Snap})
 """With `Call` and `Res`: the events for which V21 asks for the thread."""
 _NO_ANSWER: tuple[int | UnsetType, int | None] = (UNSET, None)
@@ -55,6 +62,8 @@ class Journal:
         self._asked: dict[tuple[Any, int], int] = {}
         self._latest: dict[Any, int] = {}
         self._answered: dict[int, tuple[int, int | None]] = {}
+        self._raised: dict[tuple[int, bool], str] = {}
+        """The errors with which calls and timeout handlers ended, by the call's nonce, and whether of a timeout."""
         self._made = 0
         """The events so far, counted here and not by the log: a log that loses some is found out."""
 
@@ -109,6 +118,13 @@ class Journal:
         """The answer to the call with nonce `asked` came with nonce `echoed`; `ver` None: the row has no version."""
         self._answered[asked] = echoed, version
 
+    def raised(self, id: int, error: BaseException, *, by_timeout: bool = False) -> None:
+        """The latest call of record `id`, or its timeout handler, ended with `error`; no policy has seen it yet.
+
+        It is written here, at its source: what the operator reports later may be another error, or a result.
+        """
+        self._raised[self._latest.get(id, 0), by_timeout] = f"{type(error).__name__}: {error}"
+
     def settled(
         self,
         *,
@@ -124,6 +140,7 @@ class Journal:
         asked = self._asked.pop((id, attempt), 0)
         answer = self._answered.pop(asked, _NO_ANSWER)
         echoed, version = answer if ending == "ok" else _NO_ANSWER
+        source = (self._latest.get(id, 0), True) if ending == "timeout" else (asked, False)
         self._made += 1
         self._event(
             Res,
@@ -138,6 +155,7 @@ class Journal:
             by=UNSET if by is None else by,
             nonce=echoed,
             ver=UNSET if version is None else version,
+            raised=self._raised.pop(source, UNSET),
             thread=self._log.thread,
         )
 

@@ -1221,14 +1221,43 @@ def is_failure(res: Json) -> bool:
 def failures(page: Page) -> list[Json]:
     return [res for res in page.kind("res") if is_failure(res)]
 
+def declared(page: Page, res: Json) -> object:
+    """The policy for the failure of a record."""
+    return page.operator.get("on_timeout" if res["r"] == "timeout" else "on_error")
+
+def judged(page: Page) -> list[Json]:
+    """The outcomes of which V20 asks what they yield."""
+    timeouts = page.kind("res") if page.header.get("raised") or "substitute" in page.header else []
+    return failures(page) + [res for res in timeouts if res["r"] == "timeout" and not is_failure(res)]
+
+def against_policy(page: Page) -> Findings:
+    """V20, with `raised` and `substitute`: each outcome is what its call gave, and yields what is declared."""
+    asks, instead = page.header.get("raised", False), page.header.get("substitute")
+    for res in page.kind("res"):
+        late, has = res["r"] == "timeout", "error" in res
+        kept = "raised" in res and canonical(res.get("error", ABSENT)) == canonical(res["raised"])
+        if late and instead is not None:
+            if has or canonical(res.get("v", [])) != canonical(instead): yield shown("wrong-substitute", res)
+            if has: continue
+        elif late and asks and not has and declared(page, res) in {"fail", "dead"}: yield shown("wrong-substitute", res)
+        if asks and declared(page, res) == "dead" and (res["r"] == "fail" or (late and has)) and not kept:
+            yield shown("error-altered", res)
+        if asks and res["r"] == "ok" and "raised" in res: yield shown("result-of-error", res)
+    for res in failures(page) if asks else ():
+        dead, failed = (page.told(res["s"], res["a"], res["id"], k) for k in ("dead", "failed"))
+        other = {"dead": [] if dead else failed, "fail": [] if failed else dead}.get(str(declared(page, res)), [])
+        if any(res is lost for lost, _ in _untold(page)): continue
+        if any(e["n"] > res["n"] for e in other): yield Finding("misrouted", res["s"], res["id"], None, res["n"])
+
 def _untold(page: Page) -> Iterator[tuple[Json, bool]]:
     """Each failure that nobody heard of, and whether nobody can any more."""
     for res in failures(page):
         s, a, n = res["s"], res["a"], res["n"]
         later = [e for e in page.of(s, a) if e["n"] > n]
-        told = any(e["k"] == "failed" or (e["k"] == "dead" and e["id"] == res["id"]) for e in later)
         snaps = [e for e in page.completed_snaps(s) if e["a"] == a and e["n"] > n]
         kept = min((e["n"] for e in snaps if all(o.get("id") != res["id"] for o in e["elements"])), default=EVER)
+        heard = [e for e in later if e["n"] < kept or not page.header.get("raised")]
+        told = any(e["k"] == "failed" or (e["k"] == "dead" and e["id"] == res["id"]) for e in heard)
         killed = any(e["k"] == "kill" and e["n"] < kept for e in later)
         stopped = page.stopped(s)
         if stopped and a == page.attempts(s)[-1] and not page.of(s, a, "kill"): killed = n < stopped["n"] < kept
@@ -1240,6 +1269,7 @@ def _untold(page: Page) -> Iterator[tuple[Json, bool]]:
 def v20(page: Page) -> Findings:
     """Errors visible: a failure for good fails the attempt or becomes a dead letter, and not both."""
     yield from (shown("swallowed", res) for res, over in _untold(page) if over)
+    yield from against_policy(page)
     for s, a in page.every_attempt():
         dead = {e["id"] for e in page.of(s, a, "dead")}
         for record in dead & {e["id"] for e in page.of(s, a, "failed") if "id" in e}:
@@ -1392,7 +1422,7 @@ def _on_v9(page: Page) -> Opinion:
 
 def _on_v20(page: Page) -> Opinion:
     rows = list(dead_rows(page))
-    exposed = bool(failures(page)) or any(page.rows(name) for name in page.tables_of("dead"))
+    exposed = bool(judged(page)) or any(page.rows(name) for name in page.tables_of("dead"))
     waiting = any(not over for _, over in _untold(page))
     pending = waiting or page.not_whole("dead") or bool(rows)
     return _opinion([*v20(page), *_certain(rows)], exposed=exposed, pending=pending)

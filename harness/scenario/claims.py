@@ -57,6 +57,8 @@ def header_of(order: Order, *, expected: Expected | None = None) -> JsonView:
         "fenced": True,
         "tables": _tables_of_state(scenario) if order.runner == "stateful" else _tables(scenario),
         **_expect_from(order, expected),
+        "raised": True,
+        **({"substitute": on_timeout} if isinstance(on_timeout := operator.on_timeout, list) else {}),
         "explained": "together" if LEVELS[order.level].restarts_together else "alone",
         **_claims_by_key(order, expected),
         "expects": {
@@ -176,12 +178,12 @@ def _retry(order: Order) -> JsonView:
 
 
 def _on_timeout(scenario: Scenario) -> Mapping[str, str]:
-    """The policy for timeouts; a handler that completes nothing has none."""
+    """The policy for timeouts; a handler that completes nothing has none. A failed timeout is a failure like any."""
     match scenario.operator.on_timeout:
         case "nothing":
             return {}
         case "fail":
-            return {"on_timeout": "fail"}
+            return {"on_timeout": "dead" if scenario.operator.on_error == "dead-letter" else "fail"}
         case "dead-letter":
             return {"on_timeout": "dead"}
         case _:

@@ -22,7 +22,7 @@ import msgspec
 from harness.database.driver import AsyncDriver
 from harness.database.pool import ConnectionPool
 from harness.history.event import cause_of
-from harness.history.journal import Journal
+from harness.history.journal import CallLog, Journal
 from harness.history.notes import LostConnection, OwnClient, PoolUse, ServerError
 from harness.scenario.model import Operator
 from harness.scenario.plan import RunPlan
@@ -53,12 +53,19 @@ class Enriched(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def enrich(
-    function: LookupFunction, pool: object
+    function: LookupFunction, pool: object, *, journal: CallLog
 ) -> Callable[[Lookup], Coroutine[object, None, list[Enriched]]]:
-    """Wraps `function` to return a list of results; None becomes no result, a single value one result."""
+    """Wraps `function` to return a list of results; None becomes no result, a single value one result.
+
+    The error of a call is journalled here, where it is raised: all that could change it comes after.
+    """
 
     async def call(lookup: Lookup) -> list[Enriched]:
-        return _enriched(lookup, stamped(lookup, as_list(await function(lookup, pool))))
+        try:
+            return _enriched(lookup, stamped(lookup, as_list(await function(lookup, pool))))
+        except BaseException as error:
+            journal.raised(lookup.id, error)
+            raise
 
     return call
 
@@ -287,7 +294,8 @@ class FunctionUnderTest:
         """The unwrapped lookup, for the loop watch."""
         if isinstance(self.lookup, UserLookup):
             self.lookup.tell(journal)
-        function = _around(variant.lookup(self.lookup), self._client, settings, loop=loop)
+        call = enrich(variant.lookup(self.lookup), self._client, journal=journal)
+        function = _around(call, settings, loop=loop, journal=journal)
         function = around_calls(function)
         self.function = DeadLetterFunction(function) if settings.on_error == "dead-letter" else function
 
@@ -329,13 +337,19 @@ def connections_of(settings: Operator) -> int:
 
 
 def _around(
-    lookup: LookupFunction, client: object, settings: Operator, *, loop: asyncio.AbstractEventLoop
+    call: Callable[[Lookup], Coroutine[object, None, list[Enriched]]],
+    settings: Operator,
+    *,
+    loop: asyncio.AbstractEventLoop,
+    journal: CallLog,
 ) -> AsyncFunction:
     on_timeout = settings.on_timeout
     answer: OnTimeout = answer_timeouts(on_timeout) if isinstance(on_timeout, list) else "fail"
-    function = from_coroutine(enrich(lookup, client), loop=loop, on_timeout=answer)
+    function = from_coroutine(call, loop=loop, on_timeout=answer)
     if not settings.cancels:
         function = _LateAnswers(function, on_timeout=answer)
+    if settings.timeout and answer == "fail":
+        function = _JournalledTimeouts(function, journal)
     match on_timeout:
         case "nothing":
             return _SilentTimeouts(function)
@@ -343,6 +357,30 @@ def _around(
             return DeadLetterTimeouts(function)
         case _:
             return function
+
+
+class _JournalledTimeouts(WrappedFunction):
+    """A function whose timeout handler's error is journalled before any policy turns it into something else."""
+
+    def __init__(self, function: AsyncFunction, journal: CallLog) -> None:
+        super().__init__(function)
+        self._journal = journal
+
+    def timeout(self, value: Lookup, handle: ResultHandle) -> None:
+        self.function.timeout(value, _JournalledHandle(handle, value, self._journal))
+
+
+class _JournalledHandle(WrappedHandle):
+    __slots__ = ("_journal", "_record")
+
+    def __init__(self, handle: ResultHandle, record: Lookup, journal: CallLog) -> None:
+        super().__init__(handle)
+        self._record = record
+        self._journal = journal
+
+    def fail(self, error: BaseException) -> None:
+        self._journal.raised(self._record.id, error, by_timeout=True)
+        self.handle.fail(error)
 
 
 class _SilentTimeouts(WrappedFunction):

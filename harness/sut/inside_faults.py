@@ -26,7 +26,7 @@ from harness.faults.parts.triggers import RecordTaken
 from harness.faults.real.sites import AttemptSite, WallClock
 from harness.faults.registry import fault_of
 from harness.history.event import PLANTED, Caused
-from harness.history.journal import Journal
+from harness.history.journal import CallLog, Journal
 from harness.history.notes import Acted, Dies, NoteLog
 from harness.scenario.model import At, Between, CheckpointDone, Phase, Workload
 from harness.scenario.moments import Awaited, awaited, instant_ms
@@ -72,7 +72,7 @@ class FaultyCalls(WrappedFunction):
         function: AsyncFunction,
         planned: Sequence[PlannedCalls],
         *,
-        journal: NoteLog,
+        journal: CallLog,
         die: Callable[[str, str], None],
     ) -> None:
         super().__init__(function)
@@ -96,7 +96,7 @@ class _Struck:
 
     def __init__(self, value: Lookup, handle: ResultHandle, *, calls: FaultyCalls, fault: str) -> None:
         self.id = value.id
-        self.journal = calls.journal
+        self.journal: NoteLog = calls.journal
         self._value = value
         self._handle = handle
         self._calls = calls
@@ -106,7 +106,9 @@ class _Struck:
         self._calls.function.invoke(self._value, PassedOn(self._handle, pass_on))
 
     def fail(self, why: str) -> None:
-        self._handle.fail(Poisoned(why, by=self._fault))
+        error = Poisoned(why, by=self._fault)
+        self._calls.journal.raised(self.id, error)
+        self._handle.fail(error)
 
     def die(self, why: str) -> None:
         self._calls.die(why, self._fault)
@@ -129,16 +131,17 @@ class PassedOn(WrappedHandle):
         self._pass_on("supply", lambda: self.handle.supply(supplier))
 
 
-def with_planned_failures(function: AsyncFunction, workload: Workload) -> AsyncFunction:
+def with_planned_failures(function: AsyncFunction, workload: Workload, *, journal: CallLog) -> AsyncFunction:
     """`function`, or a wrapper whose first calls of every `failing_every`-th record fail."""
-    return _FailingCalls(function, workload) if workload.failing_every else function
+    return _FailingCalls(function, workload, journal) if workload.failing_every else function
 
 
 class _FailingCalls(WrappedFunction):
     """Fails the first `failing_calls` calls of a failing record. Mutable: counts the calls of one attempt."""
 
-    def __init__(self, function: AsyncFunction, workload: Workload) -> None:
+    def __init__(self, function: AsyncFunction, workload: Workload, journal: CallLog) -> None:
         super().__init__(function)
+        self._journal = journal
         self._every = workload.failing_every
         self._calls = workload.failing_calls
         self._step = workload.subtasks
@@ -150,7 +153,9 @@ class _FailingCalls(WrappedFunction):
             self.function.invoke(value, handle)
             return
         self._made[value.id] += 1
-        handle.fail(PlannedFailure(f"call {self._made[value.id]} of record {value.id} fails as planned"))
+        error = PlannedFailure(f"call {self._made[value.id]} of record {value.id} fails as planned")
+        self._journal.raised(value.id, error)
+        handle.fail(error)
 
 
 class StoreTrouble:

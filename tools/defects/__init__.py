@@ -32,6 +32,7 @@ from tools.defects.lookups import OF_LOOKUPS
 from tools.defects.mailboxes import OF_MAILBOXES
 from tools.defects.operator_state import OF_OPERATOR_STATE
 from tools.defects.operators import OF_OPERATORS
+from tools.defects.policies import OF_POLICIES
 from tools.defects.pools import OF_POOLS
 from tools.defects.rescaling import OF_RESCALING
 from tools.defects.retries import OF_RETRIES
@@ -70,6 +71,7 @@ _BY_COMPONENT: tuple[Defect | PropertyDefect | Stranger, ...] = (
     *OF_THE_HARNESS,
     *OF_TABLE_ROWS,
     *OF_DEAD_LETTERS,
+    *OF_POLICIES,
     *OF_COORDINATORS,
     *OF_FENCES,
     *OF_FAILOVERS,

@@ -163,19 +163,27 @@ _NAMES: Final = {
 _NO_PROCESS: Final = ProcessIdentity(pid=0, started=0)
 
 
-_JOURNALED: Final[Mapping[str, Callable[[Journal, dict[str, Any]], None]]] = {
-    "start": lambda journal, line: journal.started(
-        checkpoint=line["from"], position=line["pos"], process=_NO_PROCESS
-    ),
-    "call": lambda journal, line: journal.called(id=line["id"], attempt=line["try"]),
-    "res": lambda journal, line: journal.settled(
+def _settled(journal: Journal, line: Json) -> None:
+    """An outcome; what its call raised is an `OSError` in each canary, since a journal is given the error itself."""
+    if (raised := line.get("raised")) is not None:
+        error = OSError(raised.removeprefix("OSError: "))
+        journal.raised(line["id"], error, by_timeout=line["r"] == "timeout")
+    journal.settled(
         id=line["id"],
         attempt=line["try"],
         ending=line["r"],
         final=line["final"],
         values=line.get("v"),
         error=line.get("error"),
+    )
+
+
+_JOURNALED: Final[Mapping[str, Callable[[Journal, dict[str, Any]], None]]] = {
+    "start": lambda journal, line: journal.started(
+        checkpoint=line["from"], position=line["pos"], process=_NO_PROCESS
     ),
+    "call": lambda journal, line: journal.called(id=line["id"], attempt=line["try"]),
+    "res": _settled,
     "failed": lambda journal, line: journal.failed(line["error"], id=line.get("id")),
     "close": lambda journal, _: journal.closed(),
 }

@@ -6,6 +6,10 @@ before a completed snapshot that omits the record, since after it a restart woul
 that ends the subtask counts as a kill, and so does a `close` before the input has `ended`, if a completed snapshot
 behind the failure holds the record: the next attempt calls it again (a batch ends so). O(n log n); memory grows with
 the failures of the attempt and with rows.
+
+With the header's `raised` and `substitute` also what an error or a timeout yields is judged, by the declared policy.
+`raised` is the error where it arose, so that a history shows an error that somebody between there and the operator
+changed, or turned into a result. A letter in a table has the error of its `res`, and that one has the error `raised`.
 """
 
 from __future__ import annotations
@@ -19,7 +23,8 @@ from typing import assert_never
 from msgspec import UNSET
 
 from harness.history.event import Close, Commit, Dead, Done, Ended, Failed, Id, Kill, Out, Res, Row
-from harness.history.values import listed, shown
+from harness.history.header import Header
+from harness.history.values import listed, same, shown
 from harness.history.verdict import Anomaly, let
 from harness.judge.checkers.history_trace import AttemptTrace
 from harness.judge.checkers.indexed_history import IndexedHistory, SubtaskView
@@ -36,15 +41,20 @@ class ErrorsVisible(Invariant):
 
     def examine(self, view: SubtaskView) -> Findings:
         """Each failure that was not reported, or was reported both as `failed` and as `dead`."""
+        header = view.case.header
         anomalies: list[Anomaly] = []
         pending: list[str] = []
         failures = 0
         for attempt in view.subtask.attempts.values():
             ends = _Ends(view, attempt)
-            for res in filter(is_failure, attempt.events):
-                assert isinstance(res, Res)
-                failures += 1
+            for res in (event for event in attempt.events if isinstance(event, Res)):
+                failures += is_judged(res, header)
+                if (kind := against_policy(res, header)) is not None:
+                    anomalies.append(_against_policy(kind, res, header))
+                if not is_failure(res):
+                    continue
                 if ends.shows(res):
+                    anomalies += _misrouted(res, ends, header)
                     continue
                 if ends.is_over(res):
                     anomalies.append(_swallowed(view, attempt, res))
@@ -72,11 +82,13 @@ class _Ends:
         self.dead: dict[Id, Dead] = {}
         """The last dead letter of each record."""
         self.failed: dict[Id, Failed] = {}
-        self._last_failed = -math.inf  # events may be numbered below 0
+        self._failures: list[int] = []
         self._killed: int | None = None
         completed = view.checkpoints.completions
         self._snaps = [cut.snap for cut in attempt.cuts if (attempt.a, cut.snap.c) in completed]
         self._ended = attempt.ended is not None
+        self._in_time = view.case.header.raised
+        """Whether a dead letter or a failure counts only before the snapshot after which nobody calls again."""
         self._superseded = attempt.a < max(view.subtask.attempts)
         self._closed: int | None = None
         for event in attempt.events:
@@ -84,7 +96,7 @@ class _Ends:
                 case Dead():
                     self.dead[event.id] = event
                 case Failed():
-                    self._last_failed = event.n
+                    self._failures.append(event.n)
                     if event.id is not UNSET:
                         self.failed[event.id] = event
                 case Kill():
@@ -100,9 +112,11 @@ class _Ends:
     def shows(self, res: Res) -> bool:
         """Whether the failure was reported, or the attempt was killed before it had to be."""
         dead = self.dead.get(res.id)
-        if self._last_failed > res.n or (dead is not None and dead.n > res.n):
-            return True
         snap = self._next_snap(res)
+        until = snap if self._in_time and snap is not None else math.inf
+        reports = self._failures if dead is None else [*self._failures, dead.n]
+        if any(res.n < n < until for n in reports):
+            return True
         if self._killed is not None and self._killed > res.n and (snap is None or self._killed < snap):
             return True
         if snap is not None or self._ended or self._closed is None or not self._snaps:
@@ -120,6 +134,82 @@ class _Ends:
             if all(element.get("id") != res.id for element in snap.elements):
                 return snap.n
         return None
+
+
+def is_judged(res: Res, header: Header) -> bool:
+    """Whether V20 asks what this outcome yields: a failure, or a timeout whose yield is declared."""
+    return is_failure(res) or (res.r == "timeout" and (header.raised or header.substitute is not None))
+
+
+def policy_for(res: Res, header: Header) -> str | None:
+    """What the operator declares for the failure that an outcome is; None: nothing."""
+    return header.operator.on_timeout if res.r == "timeout" else header.operator.on_error
+
+
+def against_policy(res: Res, header: Header) -> str | None:
+    """The class of what is wrong with an outcome by the header alone; None: nothing."""
+    is_error = res.r == "fail" or (res.r == "timeout" and res.error is not UNSET)
+    if res.r == "timeout":
+        if header.substitute is not None:
+            yielded = [] if res.v is UNSET else res.v
+            return "wrong-substitute" if is_error or not same(yielded, list(header.substitute)) else None
+        if header.raised and not is_error and policy_for(res, header) in ("fail", "dead"):
+            return "wrong-substitute"
+    if not header.raised:
+        return None
+    if is_error:
+        is_kept = res.raised is not UNSET and same(res.error, res.raised)
+        # Where a failure fails the task an operator may well wrap it, as Flink does.
+        return None if is_kept or policy_for(res, header) != "dead" else "error-altered"
+    return "result-of-error" if res.r == "ok" and res.raised is not UNSET else None
+
+
+def _against_policy(kind: str, res: Res, header: Header) -> Anomaly:
+    raised = f"the error {shown(res.raised)}" if res.raised is not UNSET else "no error"
+    error = f"the error {shown(res.error)}" if res.error is not UNSET else "no error"
+    where = "the timeout handler" if res.r == "timeout" else "the call"
+    outcome = f"{let(res.n)} is an outcome of record {shown(res.id)}"
+    arose = f"As recorded where it arose, {where} ended with {raised}."
+    if kind == "wrong-substitute":
+        yielded = error if res.error is not UNSET else shown([] if res.v is UNSET else res.v)
+        declared = f"`{header.operator.on_timeout}`, so an error"
+        if header.substitute is not None:
+            declared = shown(list(header.substitute))
+        say = f"the timeout of {_named(res)} yields {yielded}, and the operator declares {declared}"
+        then = [
+            f"{outcome}, a timeout; it yields {yielded}.",
+            f"For a timeout the operator declares {declared}.",
+        ]
+        rule = "a timeout yields what the operator declares for it"
+        return convict("wrong-substitute", res.s, (res.n,), say, then, rule, id=res.id)
+    if kind == "error-altered":
+        say = f"{_named(res)} failed with {error}, but {where} ended with {raised}"
+        then = [f"{outcome}, a failure with {error}.", arose]
+        rule = "a dead letter has the error with which its call or its timeout handler ended"
+        return convict("error-altered", res.s, (res.n,), say, then, rule, id=res.id)
+    say = f"{_named(res)} gets a result, though {where} ended with {raised}"
+    rule = "a call that ended with an error has no result"
+    return convict("result-of-error", res.s, (res.n,), say, [f"{outcome}, a result.", arose], rule, id=res.id)
+
+
+def _misrouted(res: Res, ends: _Ends, header: Header) -> Iterator[Anomaly]:
+    """A failure that became what the policy for it does not say."""
+    policy = policy_for(res, header)
+    dead, failed = ends.dead.get(res.id), ends.failed.get(res.id)
+    wrong = (
+        failed if policy == "dead" and dead is None else dead if policy == "fail" and failed is None else None
+    )
+    if not header.raised or wrong is None or wrong.n < res.n:
+        return
+    became = "failed its task" if isinstance(wrong, Failed) else "went to the dead letters"
+    say = f"{_named(res)} {became} (event {wrong.n}), and the operator declares `{policy}` for such a failure"
+    then = [
+        f"By {let(res.n)} record {shown(res.id)} failed for good in attempt {res.a}.",
+        f"By {let(wrong.n)} it {became}.",
+        f"The operator declares `{policy}` for it.",
+    ]
+    rule = "a failure becomes what the operator declares for it"
+    yield convict("misrouted", res.s, (res.n, wrong.n), say, then, rule, id=res.id)
 
 
 def _double_routed(ends: _Ends) -> Iterator[Anomaly]:

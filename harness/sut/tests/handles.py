@@ -64,6 +64,10 @@ class Notes:
     def __init__(self) -> None:
         self.acts: list[tuple[str, str, dict[str, Any]]] = []
         self.measures: list[tuple[str, str, dict[str, Any]]] = []
+        self.errors: list[tuple[int, str, bool]] = []
+
+    def raised(self, id: int, error: BaseException, *, by_timeout: bool = False) -> None:
+        self.errors.append((id, str(error), by_timeout))
 
     def note(self, note: AttemptNote) -> None:
         match note:

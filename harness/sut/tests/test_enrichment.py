@@ -21,6 +21,7 @@ from harness.sut.function_under_test import (
     stamped,
 )
 from harness.sut.phases import EarlierAttempts, PhaseHooks
+from harness.sut.tests.handles import Notes
 from reference_impl.elements import Record
 from reference_impl.mailbox.loops import real_loop
 from reference_impl.operator.result import Ending
@@ -37,7 +38,7 @@ def enriched(answer: Any) -> list[Enriched]:
         return answer
 
     with real_loop() as loop:
-        call = enrich(function, ConnectionPool(AsyncMySqlDriver(NOWHERE), size=1))(LOOKUP)
+        call = enrich(function, ConnectionPool(AsyncMySqlDriver(NOWHERE), size=1), journal=Notes())(LOOKUP)
         return list(loop.run_until_complete(_awaited(call)))
 
 

@@ -15,6 +15,7 @@ from msgspec import UNSET
 
 from harness.history.event import Call, Dead, End, Failed, Id, In, Out, Owm, Res, Restore, Snap, Wm
 from harness.history.values import same
+from harness.judge.checkers.errors_visible import against_policy, is_judged
 from harness.judge.checkers.screen.tables import Epoch
 from harness.judge.checkers.screen.totals import Entry, ExpectedRows, Irregular, Segment, Sums, alike
 from harness.system.json_types import JsonView
@@ -333,6 +334,8 @@ class AttemptScreen:
             or type(event.nonce) is not type(call.nonce)
         ):
             self.account.suspect("V19")
+        if event.raised is not UNSET or event.r != "ok":
+            self._compare_policy(event)
         if event.r != "ok" or not event.final:
             self._settle_oddly(event, entry)
             return
@@ -349,6 +352,13 @@ class AttemptScreen:
             raise Irregular("an outcome without known outputs")
         else:
             self._end_empty(event.id, entry, event.t)
+
+    def _compare_policy(self, event: Res) -> None:
+        """An error or a timeout must be what its call or handler ended with, and yield what is declared."""
+        header = self.account.header
+        if against_policy(event, header) is not None:
+            self.account.suspect("V20")
+        self.account.failures += is_judged(event, header)
 
     def _check_answer(self, event: Res, entry: Entry) -> None:
         """A final `ok` must answer the latest call, in time, and be no outcome that is retried."""
@@ -433,8 +443,10 @@ class AttemptScreen:
 
     def write_dead_letter(self, event: Dead) -> None:
         """A record becomes a dead letter."""
-        failures = self.failures
-        if failures.write_dead_letter(event.id):
+        failures, header = self.failures, self.account.header
+        # Which policy its failure has is not kept: where they differ, or none says `dead`, the checker finds out.
+        is_declared = header.operator.on_error == "dead" and header.operator.on_timeout != "fail"
+        if failures.write_dead_letter(event.id) or (header.raised and not is_declared):
             self.account.suspect("V20")
         has_failed = event.id in failures.untold
         error = failures.untold.pop(event.id, UNSET)
@@ -453,7 +465,8 @@ class AttemptScreen:
     def fail(self, event: Failed) -> None:
         if self.account.explained:
             self.account.ask(event, explained=self.over_t is not None)
-        if self.failures.report(event):
+        operator, asks = self.account.header.operator, self.account.header.raised and event.id is not UNSET
+        if self.failures.report(event) or (asks and "dead" in (operator.on_error, operator.on_timeout)):
             self.account.suspect("V20")
 
     def exhaust(self, event: End) -> None:
@@ -547,7 +560,6 @@ class AttemptScreen:
         expect = entry.source.expect
         if event.r == "fail" or (event.r == "timeout" and event.error is not UNSET):
             self.failures.untold[event.id] = event.error
-            self.account.failures += 1
             self._end_empty(event.id, entry, event.t)
             return
         wanted = event.v if expect is UNSET or event.r == "timeout" else expect

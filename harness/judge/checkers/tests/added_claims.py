@@ -17,7 +17,7 @@ Json = dict[str, Any]
 KEYS = [1, 1.0, "k"]
 ERRORS = ["late", "boom", None]
 CAUSES = ["outside", "planted", "cut", "pause", "latency", "nothing"]
-CLAIMS = {"tables", "explained", "expect_from", "by_key", "versions"}
+CLAIMS = {"tables", "explained", "expect_from", "by_key", "versions", "raised", "substitute"}
 NEW_KINDS = {"row", "read", "ack", "change"}
 """Of what the history had of them, nothing stays."""
 KINDS = ["failed", "kill", "start", "res"]
@@ -54,6 +54,8 @@ class _Claimer:
     def claim(self) -> list[Json]:
         if self.one_in(3):
             self._explain()
+        if self.one_in(3):
+            self._declare()
         if self.one_in(3):
             self._acknowledge()
         if self.one_in(3):
@@ -98,6 +100,28 @@ class _Claimer:
                 event.update(self.maybe("s", [0, 0, 1], 3))
         if self.one_in(2):
             self.header["bounds"] = {**self.header.get("bounds", {}), "recover": self.pick([0, 1, 3])}
+
+    # Policies.
+
+    def _declare(self) -> None:
+        """What errors and timeouts yield, mostly as the history has it."""
+        operator, late = self.header["operator"], [e for e in self.events if e.get("r") == "timeout"]
+        operator |= self.maybe("on_error", ["fail", "dead"], 1)
+        operator |= self.maybe("on_timeout", ["fail", "dead", "substitute"], 1)
+        if operator["on_timeout"] == "substitute" and not self.one_in(4):
+            yields = [e.get("v", []) for e in late if "error" not in e]
+            self.header["substitute"] = self.pick(
+                [*yields, ["none"]] if self.wrong_in else [*yields[:1], ["none"]][:1]
+            )
+        self.header["raised"] = True
+        for event in self.events:
+            if event["k"] != "res" or self.wrong():
+                continue
+            if event["r"] == "fail" or "error" in event:
+                event.setdefault("error", "boom")
+                event["raised"] = event["error"]
+            elif self.wrong():
+                event["raised"] = self.pick(ERRORS)
 
     # Checkpoints.
 

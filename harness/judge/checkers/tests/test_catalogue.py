@@ -48,7 +48,10 @@ CLASSES = {
     "V16": {"stuck"},
     "V18": {"checkpoint-gap"},
     "V19": {"foreign-response", "nonce-reused"},
-    "V20": {"swallowed", "double-routed", "row-missing", "row-doubled", "row-foreign", "row-altered"},
+    "V20": {
+        "swallowed", "double-routed", "row-missing", "row-doubled", "row-foreign", "row-altered",
+        "wrong-substitute", "error-altered", "result-of-error", "misrouted",
+    },
     "V21": {"foreign-thread", "outside-life", "interleaved"},
     "V23": set(),
     "V24": {"unexplained-failure"},

@@ -83,7 +83,7 @@ class KillExecutor(SparkFault):
 
 def _chosen(site: Site, executors: Sequence[ProcessIdentity], *, fault: str) -> ProcessIdentity:
     """The executor that sent the held message itself or by a child of its own; else one drawn."""
-    owner = None if site.held is None else job_of(site).owner(site.held.when.link, site.held.connection)
+    owner = None if site.held is None else job_of(site).owner(site.held.when.link, site.held.peer)
     lineage = [] if owner is None else _lineage(owner.pid)
     at_work = [executor for executor in executors if executor.pid in lineage]
     if at_work:

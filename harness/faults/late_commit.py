@@ -17,7 +17,7 @@ from harness.faults.parts.parts import Breach
 from harness.faults.parts.triggers import SinkMoment
 from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
-from harness.faults.real.job_kill import job_of, owner_of_held
+from harness.faults.real.job_kill import job_of, owner_of_held, why_too_late
 from harness.faults.real.sink_log import SinkLog, sink_noted
 from harness.faults.real.sites import JobProcesses, LiveStart
 from harness.system.clock import Deadline, monotonic_us, wait_until
@@ -75,6 +75,7 @@ class LateCommit(FaultOfJob):
             if not job.kill(owner, fault=self.id):
                 raise WorldError(f"the sender of the COMMIT had ended before {self.id} could kill it")
             gone = wait_until(lambda: not is_alive(owner), deadline=Deadline(_GONE_S))
+            held.still.close()
             successor = self._await_successor(site, log, since=newest) or _has_started(job, start)
             let_through_us = monotonic_us()
             held.release()
@@ -88,6 +89,7 @@ class LateCommit(FaultOfJob):
                 pid=owner.pid,
                 gone=gone,
                 held=held.name,
+                lag_ms=held.lag_ms,
                 rows_modified=held.rows_modified,
                 held_ms=(let_through_us - held.held_us) // 1000,
                 after_the_kill_ms=(let_through_us - killed_us) // 1000,
@@ -112,9 +114,13 @@ class LateCommit(FaultOfJob):
 
     def evidence(self, seen: Seen) -> Evidence:
         late = seen.fact("late")
-        if late is None or not (late["gone"] and late["committed"] and late["successor"]):
+        if (
+            late is None
+            or not (late["gone"] and late["committed"] and late["successor"])
+            or why_too_late(seen)
+        ):
             return {}
-        names = ("pid", "held", "rows_modified", "held_ms", "after_the_kill_ms", "successor")
+        names = ("pid", "held", "lag_ms", "rows_modified", "held_ms", "after_the_kill_ms", "successor")
         return {name: late[name] for name in names}
 
 

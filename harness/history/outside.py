@@ -92,6 +92,8 @@ class JobFault(_Seen, frozen=True, kw_only=True, tag="fault"):
     evidence: Annotated[dict[str, Any] | UnsetType, _OnEnd, Meta(extra={"required": True})] = UNSET
     error: Annotated[Any | UnsetType, _OnEnd] = UNSET
     """The fault itself failed."""
+    why: Annotated[str | UnsetType, _OnEnd] = UNSET
+    """Why it has no evidence, where that is known."""
 
 
 class LogRow(_Seen, frozen=True, kw_only=True, tag="row"):

@@ -196,7 +196,7 @@ def find_executors(family: Iterable[ProcessIdentity]) -> list[ProcessIdentity]:
     wanted = set(_listening(process.pid for process in family))
     found = (
         identify(process.pid)
-        for process in psutil.process_iter()
+        for process in (psutil.process_iter() if wanted else ())
         if driver_port(_command(process.pid)) in wanted
     )
     return [executor for executor in found if executor is not None]

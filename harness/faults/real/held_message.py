@@ -5,7 +5,8 @@ Invariant: it is let go once, by whichever of `release` and `cut` is called firs
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from harness.faults.parts.triggers import LookupMoment, SinkMoment
@@ -37,6 +38,10 @@ class HeldMessage:
     counted: str
     """The table whose COMMITs or writes are counted, as `of enriched`; empty: all."""
     held_us: int
+    stopped_us: int | None = None
+    """Since when the job stands still; None: it does not."""
+    still: ExitStack = field(default_factory=ExitStack)
+    """What ends the standstill."""
     rows_modified: int | None = None
     """The rows that the transaction of a COMMIT has changed; None: the message is a write in autocommit."""
     is_over: bool = False
@@ -52,6 +57,11 @@ class HeldMessage:
                 return f"{moment} (write {nth} {self.counted})"
             case "message":
                 return f"{moment} (message {nth})"
+
+    @property
+    def lag_ms(self) -> float | None:
+        """How long after it was held the job stood still; None: the job goes on."""
+        return None if self.stopped_us is None else round(max(0, self.stopped_us - self.held_us) / 1000, 1)
 
     def release(self) -> None:
         """Lets it go on."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Self
 
@@ -40,13 +40,23 @@ def held_at(
     over: threading.Event,
     table: str = "*",
     armed: Callable[[], None] = lambda: None,
+    standing_still: Callable[[], AbstractContextManager[int]] | None = None,
 ) -> Iterator[HeldMessage | None]:
     """Waits for the moment and holds its message while the block lasts; None: `over` was set before it came.
 
     COMMITs and writes count if they change `table`; `*`: any table. `armed` is called when no message can be missed any
-    more. The toxics are called `name.upstream`, `name.downstream`.
+    more. The toxics are called `name.upstream`, `name.downstream`. `standing_still` is entered as soon as a message is
+    held, before anything is asked: what the job's other connections do meanwhile belongs to another moment.
     """
-    with _Holding(when=when, name=name, control=control, server=server, over=over, table=table) as holding:
+    with _Holding(
+        when=when,
+        name=name,
+        control=control,
+        server=server,
+        over=over,
+        table=table,
+        standing_still=standing_still,
+    ) as holding:
         holding.arm()
         armed()
         held = holding.await_it()
@@ -67,7 +77,9 @@ class _Holding:
     server: ServerControl
     over: threading.Event
     table: str
+    standing_still: Callable[[], AbstractContextManager[int]] | None
     _stack: ExitStack = field(default_factory=ExitStack)
+    _still: ExitStack = field(default_factory=ExitStack)
     _after: int = 0
     _queue: deque[ProxyEvidence] = field(default_factory=deque)
     _asked_us: int = 0
@@ -77,7 +89,8 @@ class _Holding:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._stack.close()
+        with self._still:
+            self._stack.close()
 
     @property
     def _is_commit(self) -> bool:
@@ -108,10 +121,12 @@ class _Holding:
         """The held message; None: `over` was set first."""
         while not self.over.is_set():
             while (event := self._next_hold()) is not None:
+                stopped_us = self._still.enter_context(self.standing_still()) if self.standing_still else None
                 rows = self._rows_modified(event) if self._is_commit and event.command == "commit" else None
                 if rows != 0:
-                    return self._found(event, rows)
+                    return self._found(event, rows, stopped_us)
                 self.control.release(self.when.link, event.toxic, event.connection)
+                self._still.close()
             self.over.wait(_LOOK_S)
         return None
 
@@ -124,7 +139,7 @@ class _Holding:
             self._queue.extend(event for event in own if event.did == "held")
         return self._queue.popleft() if self._queue else None
 
-    def _found(self, event: ProxyEvidence, rows: int | None) -> HeldMessage | None:
+    def _found(self, event: ProxyEvidence, rows: int | None, stopped_us: int | None) -> HeldMessage | None:
         """COMMITs held beside it and later ones pass; with `after`, this one is let through and its answer held."""
         if self._is_commit and self.when.moment == "after":
             self._hold("downstream", on="commit", nth=1, times=0)
@@ -149,6 +164,8 @@ class _Holding:
             said=_in_words(event),
             counted=self._counted(event),
             held_us=event.t_us,
+            stopped_us=stopped_us,
+            still=self._still,
             rows_modified=rows,
         )
 

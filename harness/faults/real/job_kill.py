@@ -189,6 +189,8 @@ _START_S = 120.0
 """How long a fault without a held message waits for a start of the job that lives; an engine may take long."""
 _GONE_S = 10.0
 """How long a process may take to disappear after SIGKILL."""
+LAG_MAX_MS = 100
+"""A job that ran on for longer than this after its message was held was not hit at that moment."""
 
 
 def job_of(site: Site) -> JobProcesses:
@@ -219,7 +221,7 @@ def awaited_start(site: Site, *, fault: str) -> LiveStart:
 def owner_of_held(site: Site, *, fault: str) -> ProcessIdentity:
     """The process that sent the held request, or waits for the held answer."""
     assert site.held is not None, "the kind has no trigger without a held message"
-    owner = job_of(site).owner(site.held.when.link, site.held.connection)
+    owner = job_of(site).owner(site.held.when.link, site.held.peer)
     if owner is None:
         message = f"no process owns connection {site.held.connection}, whose message is held for {fault}"
         raise WorldError(message, fix="the job must run on this machine, as a user whose sockets can be seen")
@@ -229,10 +231,11 @@ def owner_of_held(site: Site, *, fault: str) -> ProcessIdentity:
 def kill_processes(site: Site, victims: Sequence[ProcessIdentity], *, fault: str) -> bool:
     """Kills all of `victims`, the first one first, and records what it found; then lets the held message go.
 
-    False, and nothing done: none of them lived. The held request never arrives if its sender is among the dead.
+    False, and nothing done: none of them lived. The held request never arrives if its sender is among the dead. Those
+    who live on stood still until then.
     """
     job, held = job_of(site), site.held
-    owner = None if held is None else job.owner(held.when.link, held.connection)
+    owner = None if held is None else job.owner(held.when.link, held.peer)
     at_us = monotonic_us()
     killed = [victim for victim in victims if job.kill(victim, fault=fault)]
     if not killed:
@@ -246,7 +249,8 @@ def kill_processes(site: Site, victims: Sequence[ProcessIdentity], *, fault: str
         else:
             held.release()
         if owner is not None:  # else another fault killed it, and nothing waits for the message any more
-            facts["held"] = held.name
+            facts |= {"held": held.name, "lag_ms": held.lag_ms}
+        held.still.close()
     site.note_fact(what="killed", at_us=at_us, **facts)
     return True
 
@@ -254,8 +258,20 @@ def kill_processes(site: Site, victims: Sequence[ProcessIdentity], *, fault: str
 def kill_evidence(seen: Seen) -> Evidence:
     """The processes that are gone after the signal, and the message that was held meanwhile."""
     killed: Mapping[str, Any] | None = seen.fact("killed")
-    if killed is None or not killed["gone"]:
+    if killed is None or not killed["gone"] or why_too_late(seen):
         return {}
-    told = {name: killed[name] for name in ("held", "never_arrived") if name in killed}
+    told = {name: killed[name] for name in ("held", "lag_ms", "never_arrived") if name in killed}
     pids = killed["pids"]
     return {"pid": pids[0], **({"pids": pids} if len(pids) > 1 else {}), **told}
+
+
+def why_too_late(seen: Seen) -> str:
+    """Why a kill at a held message does not count; empty: it came in time, or waited for no message."""
+    told = (fact for fact in seen.facts if (fact.get("lag_ms") or 0) > LAG_MAX_MS)
+    late = next(told, None)
+    if late is None:
+        return ""
+    return (
+        f"the job ran on for {late['lag_ms']:.0f} ms after its message was held ({late['held']}), and only what comes"
+        f" within {LAG_MAX_MS} ms counts as that moment"
+    )

@@ -183,8 +183,11 @@ class JobProcesses(Protocol):
     def family(self, start: LiveStart) -> Sequence[ProcessIdentity]:
         """The main process and all its descendants that live, also those whose parent has died."""
 
-    def owner(self, link: str, connection: int) -> ProcessIdentity | None:
-        """The process that holds the client's end of a connection of the proxy; None: none that can be found."""
+    def owner(self, link: str, port: int) -> ProcessIdentity | None:
+        """The process of the job that talks from `port` to a link of the proxy; None: none that can be found."""
+
+    def standing_still(self) -> AbstractContextManager[int]:
+        """Stops the `family` of the newest start (SIGSTOP) while the block lasts; gives since when all of it stands."""
 
     def executors(self) -> Sequence[ProcessIdentity]:
         """The executors of the newest start, also those of a standalone cluster, which are not its descendants."""

@@ -119,8 +119,8 @@ class Job:
         found = [identify(process.pid) for process in self.begun[start.number - 1]]
         return [one for one in found if one is not None]
 
-    def owner(self, _link: str, connection: int) -> ProcessIdentity | None:
-        number = self.owner_of.get(connection)
+    def owner(self, _link: str, port: int) -> ProcessIdentity | None:
+        number = self.owner_of.get(port - 50_000)
         return None if number is None else self._live(number).main
 
     def executors(self) -> Sequence[ProcessIdentity]:
@@ -151,8 +151,8 @@ class Job:
         return self.commits
 
 
-def held(proxy: MessageProxy, connection: int, **when: Any) -> HeldMessage:
-    """A message that the proxy holds."""
+def held(proxy: MessageProxy, connection: int, *, lag_us: int = 8_000, **when: Any) -> HeldMessage:
+    """A message that the proxy holds, of a job that stood still `lag_us` later."""
     return HeldMessage(
         control=proxy,
         toxic="f.moment.upstream",
@@ -161,7 +161,8 @@ def held(proxy: MessageProxy, connection: int, **when: Any) -> HeldMessage:
         when=SinkMoment.model_validate({"sink": "commit", **when}),
         said="COMMIT",
         counted="of enriched",
-        held_us=monotonic_us(),
+        held_us=(now_us := monotonic_us()),
+        stopped_us=now_us + lag_us,
         rows_modified=3,
     )
 

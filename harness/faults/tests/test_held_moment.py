@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 
 import pytest
@@ -174,3 +176,28 @@ def test_a_message_is_let_go_once_even_if_the_fault_fails() -> None:
     with pytest.raises(ValueError, match="failed"):
         fail()
     assert proxy.log == ["+f.upstream", "cut 1", "-f.upstream"]
+
+
+def test_the_job_stands_still_before_anything_is_asked_and_goes_on_where_the_moment_was_another() -> None:
+    coming.extend([hold(1), hold(2)])
+    proxy, server, stood = MessageProxy(), Server({40_002: 4}), list[tuple[str, int]]()
+
+    @contextmanager
+    def standing_still() -> Iterator[int]:
+        stood.append(("stops", server.asked))
+        yield 9_001
+        stood.append(("goes on", server.asked))
+
+    with held_at(
+        SinkMoment.model_validate({"sink": "commit"}),
+        name="f",
+        control=proxy,
+        server=cast("ServerControl", server),
+        over=threading.Event(),
+        armed=lambda: arrive(proxy),
+        standing_still=standing_still,
+    ) as held:
+        assert held is not None
+        assert (held.connection, held.lag_ms) == (2, 9.0)
+        assert stood == [("stops", 0), ("goes on", 1), ("stops", 1)]
+    assert stood[-1] == ("goes on", 2)

@@ -10,6 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from harness.faults.real.evidence import Seen
+from harness.faults.real.job_kill import why_too_late
 from harness.faults.real.sites import LiveStart
 from harness.faults.registry import FAULTS
 from harness.faults.tests.entries import made
@@ -36,7 +37,40 @@ def test_a_held_request_of_the_dead_never_arrives() -> None:
 
         assert proxy.log == ["cut 5"]
         assert evidence["never_arrived"] is True
-        assert evidence["held"] == "before COMMIT 1 of enriched"
+        assert (evidence["held"], evidence["lag_ms"]) == ("before COMMIT 1 of enriched", 8)
+
+
+def test_a_kill_of_a_job_that_ran_on_after_its_message_was_held_is_no_evidence_and_says_so() -> None:
+    proxy = MessageProxy()
+    with Job(owner_of={5: 1}) as job:
+        place, facts = job_site(proxy, job, message=held(proxy, 5, lag_us=301_000))
+
+        assert shown(made("kill_driver", when=AT_COMMIT), place, facts) == {}
+
+    why = why_too_late(Seen(armed_us=0, healed_us=1, facts=facts))
+    assert why.startswith(
+        "the job ran on for 301 ms after its message was held (before COMMIT 1 of enriched)"
+    )
+
+
+@each("kind", ["kill_driver", "kill_owner", "kill_at_message", "late_commit"])
+def test_what_a_kill_leaves_alive_goes_on_behind_it(kind: str) -> None:
+    proxy, order = MessageProxy(), list[str]()
+    with Job(helpers=1, owner_of={5: 1}) as job:
+        message = held(proxy, 5)
+        message.still.callback(order.append, "go on")
+        killed = job.kill
+
+        def kill(process: Any, *, fault: str) -> bool:
+            order.append("kill")
+            proxy.noted.append(noted("insert", 6, table="shop.enriched"))
+            return killed(process, fault=fault)
+
+        job.kill = kill  # type: ignore[method-assign]
+        proxy.after_release = lambda connection: proxy.noted.append(noted("commit", connection, answer=True))
+        place, _ = job_site(proxy, job, message=message)
+        with made(kind, when=AT_COMMIT).inject(place):
+            assert order in (["kill", "go on"], ["kill", "kill", "go on"])
 
 
 def test_a_held_answer_goes_on_to_the_dead() -> None:

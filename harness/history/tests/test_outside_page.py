@@ -100,7 +100,7 @@ def test_the_table_names_a_kind_s_fields_and_which_may_be_absent(kind: str) -> N
     (row,) = [line for line in events.splitlines() if line.startswith(f"| `{kind}` | ")]
     told = re.sub(r"\([^()]*\)", "", row.split(" | ")[1])
     kinds = OutsideFields(None).fields[kind]
-    elsewhere = {"n", "t", "k"} | ({"evidence", "error"} if kind == "fault" else set())
+    elsewhere = {"n", "t", "k"} | ({"evidence", "error", "why"} if kind == "fault" else set())
 
     named = set(re.findall(r"`(\w+)`", told)) - elsewhere
 

@@ -69,7 +69,8 @@ def shortfalls_of(
     """Faults without evidence, expected ones that never began, and each count (name, least, seen) that is too low."""
     for fault in faults:
         if fault.phase == "end" and not fault.evidence:
-            yield f"the fault {shown(fault.f)} ended without evidence that it took effect (event {fault.n})"
+            why = f": {fault.why}" if isinstance(fault, JobFault) and fault.why else ""
+            yield f"the fault {shown(fault.f)} ended without evidence that it took effect (event {fault.n}){why}"
     begun = {fault.f for fault in faults if fault.phase == "begin"}
     for name in dict.fromkeys(expected):
         if name not in begun:

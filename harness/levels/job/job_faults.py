@@ -21,6 +21,7 @@ from harness.faults.parts.triggers import LookupMoment, SinkMoment, SparkGap
 from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import MessageControl, Site, Workers
 from harness.faults.real.held_moment import held_at
+from harness.faults.real.job_kill import why_too_late
 from harness.faults.real.sites import JobProcesses
 from harness.faults.real.witnesses import witnesses_of
 from harness.history.follower import Progress
@@ -145,6 +146,7 @@ class JobFaults(OutsideFaults):
                     over=one.over,
                     table=self.table or "*",
                     armed=one.ready.set,
+                    standing_still=self.job.standing_still if one.fault.acts_alone else None,
                 ) as held:
                     yield None if held is None else replace(site, held=held)
             case SparkGap() as when:
@@ -161,15 +163,17 @@ class JobFaults(OutsideFaults):
             if one.arming_us is None:
                 continue
             evidence: Evidence = {}
+            why = ""
             witnesses: tuple[str, ...] = ()
             if one.armed_us is not None and one.healing_us is not None and one.failure is None:
                 seen = one.seen(self.clients())
                 evidence = one.fault.evidence(seen)
+                why = "" if evidence else why_too_late(seen)
                 witnesses = witnesses_of(one.fault.evidence, seen, by=one.fault.by) if evidence else ()
             time = FaultTime(
                 armed_us=one.arming_us, healed_us=one.over_us, evidence=evidence, witnesses=witnesses
             )
             times.setdefault(one.fault.id, []).append(time)
             error = None if one.failure is None else str(one.failure)
-            self.log.evidence(one.fault.id, one.cycle, evidence=evidence, error=error)
+            self.log.evidence(one.fault.id, one.cycle, evidence=evidence, error=error, why=why)
         return [fault_record(fault, times.get(fault.id, ())) for fault in self.faults]

@@ -403,7 +403,6 @@ class JobRun:
             logs=self.ground.logs,
             run_id=self.run_id,
             links=self.world.links,
-            peers=_Peers(world=self.world),
             begins=self._begin_start,
             wakes=lambda: self.sessions.begin_start(None),
             commits=lambda: len(self.seen.row_times),
@@ -615,16 +614,3 @@ class CalmRun:
             "messages": len(sink),
             "commits": commits,
         }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Peers:
-    """Implements `PeersOfLinks` by the proxy's list of live connections."""
-
-    world: World
-
-    def peer_port(self, link: str, connection: int) -> int | None:
-        for one in self.world.proxy.connections(link):
-            if one.id == connection:
-                return int(one.peer)
-        return None

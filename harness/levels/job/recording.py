@@ -105,14 +105,21 @@ class JobRecording:
             self._ends.setdefault(fault, []).append(noted)
 
     def evidence(
-        self, fault: str, cycle: int, *, evidence: JsonView | None = None, error: str | None = None
+        self,
+        fault: str,
+        cycle: int,
+        *,
+        evidence: JsonView | None = None,
+        error: str | None = None,
+        why: str = "",
     ) -> None:
-        """Tells the end of a fault's activation (from 0) its evidence, or why the fault itself failed."""
+        """Tells the end of a fault's activation (from 0) its evidence, or why it has none or itself failed."""
         with self._lock:
             ends = self._ends.get(fault, [])
             if cycle < len(ends):
                 ends[cycle].fields |= {} if not evidence else {"evidence": dict(evidence)}
                 ends[cycle].fields |= {} if error is None else {"error": error}
+                ends[cycle].fields |= {"why": why} if why else {}
 
     def insert(self, kind: str, *, t_us: int, **fields: Any) -> None:
         """Puts in an event that happened at `t_us`, as it was learned only later."""

@@ -16,9 +16,10 @@ import pytest
 
 from harness.levels.job import processes
 from harness.levels.job.binlog import LogPosition
+from harness.levels.job.environment import MARK
 from harness.levels.job.processes import JobStarts
 from harness.levels.job.sessions import SessionsFollowed
-from harness.system.clock import Deadline, wait_until
+from harness.system.clock import Deadline, monotonic_us, wait_until
 from harness.system.errors import WorldError
 from harness.system.process_identity import ProcessIdentity, end_process, identify, is_alive
 
@@ -33,7 +34,6 @@ def _starts(folder: Path, *, logs: Path, program: str = "no program") -> JobStar
         logs=logs,
         run_id="r",
         links={},
-        peers=nothing,
         begins=lambda number: {},
         commits=lambda: 0,
         source=nothing,
@@ -159,3 +159,28 @@ def test_a_session_beside_an_older_start_belongs_to_the_start_of_the_process_tha
     late = LogPosition(file="log.1", offset=100)
     assert [followed.sessions.start_of(session, late) for session in (21, 22, 23)] == [1, 2, None]
     assert switched == [True]
+
+
+def test_every_process_of_a_start_stands_still_also_one_of_another_session_and_then_goes_on(
+    tmp_path: Path,
+) -> None:
+    starts = _starts(tmp_path, logs=tmp_path, program="#!/bin/sh\nsetsid sleep 600 &\nsleep 600\n")
+    starts.begins = lambda number: {
+        "PATH": "/usr/bin:/bin",
+        MARK: "r",
+        "FLOODMARK_JOB_START": str(number),
+    }
+    try:
+        start = starts.start()
+        assert wait_until(lambda: len(starts.family(start)) == 3, deadline=Deadline(60))
+        processes_of_it = [psutil.Process(who.pid) for who in starts.family(start)]
+
+        def all_stopped(*, stand: bool) -> bool:
+            return all((one.status() == psutil.STATUS_STOPPED) is stand for one in processes_of_it)
+
+        with starts.standing_still() as since_us:
+            assert wait_until(lambda: all_stopped(stand=True), deadline=Deadline(60))
+            assert since_us <= monotonic_us()
+        assert wait_until(lambda: all_stopped(stand=False), deadline=Deadline(60))
+    finally:
+        starts.end_all()

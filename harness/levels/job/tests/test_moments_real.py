@@ -13,6 +13,7 @@ from harness.engine.level import Opening, RunSite
 from harness.history.verdict import Judgement, Outcome
 from harness.levels.job.job_file import JobFile
 from harness.levels.job.job_scenario import JobScenario
+from harness.levels.job.job_scenarios import load_jobs
 from harness.levels.job.level import JobLevel, JobPlays
 from harness.levels.job.order import JobOrder
 from harness.levels.job.processes import JobStarts
@@ -56,14 +57,16 @@ class Bench:
         folder.mkdir()
         return RunSite(run_id=folder.name, folder=folder, world=self._world)
 
-    def _order(self, variant: str, *faults: dict[str, Any], **fields: Any) -> JobOrder:
+    def _order(
+        self, variant: str, *faults: dict[str, Any], delivery: str = "exactly-once", **fields: Any
+    ) -> JobOrder:
         job = {
             "job": {"command": [sys.executable, str(JOB), variant, "10"], "ends": "exit"},
             "source": {"kind": "file"},
             "sink": {
                 "table": "enriched", "id": ["id"], "key": "k", "values": ["name", "city", "tier"], "write": "append"
             },
-            "claims": {"delivery": "exactly-once"},
+            "claims": {"delivery": delivery},
         }  # fmt: skip
         scenario = JobScenario.model_validate(
             {
@@ -110,9 +113,26 @@ def test_a_frozen_start_that_wakes_beside_its_successor_acts_after_it(bench: Ben
     assert classes(bench.judged("one-transaction", frozen)) >= {"duplicate"}
 
 
+@pytest.mark.parametrize(
+    "scenario", ["killed-before-commit", "killed-after-commit", "killed-while-insert-waits"]
+)
+def test_a_kill_finds_at_work_what_was_at_work_when_its_message_was_held(bench: Bench, scenario: str) -> None:
+    """While the harness looks for the process to kill, the other connection commits nothing."""
+    [(_, shipped)] = load_jobs([scenario])
+    faults = shipped.model_dump(mode="json", by_alias=True)["faults"]
+
+    newest, lowest = (
+        bench.judged(variant, *faults, delivery="at-least-once")
+        for variant in ("newest-saved", "lowest-saved")
+    )
+
+    assert classes(newest) == {"lost"}
+    assert lowest.outcome is Outcome.PASS, lowest
+
+
 def test_a_fault_that_fails_by_itself_convicts_nobody(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """The process that sent the held message is not found."""
-    monkeypatch.setattr(JobStarts, "owner", lambda self, link, connection: None)
+    monkeypatch.setattr(JobStarts, "owner", lambda self, link, port: None)
     fault = {"id": "kill", "do": "kill_owner", "when": {"sink": "commit", "nth": 3}}
 
     judgement = bench.judged("compare-and-set", fault)

@@ -12,6 +12,7 @@ import os
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
+from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
@@ -263,6 +264,38 @@ async def parallel_writers(size: int) -> None:
         group.create_task(reader())
 
 
+async def two_workers(*, newest: bool) -> None:
+    """Two records at work, each on a connection of its own; wrong if the position of the newest one done is saved.
+
+    The first of each five takes its time, while the other worker does the next ones.
+    """
+    sinks = [await connect("SINK"), await connect("SINK")]
+    await make_tables(sinks[0])
+    saved = Path(os.environ["FLOODMARK_JOB_STATE_FOLDER"]) / "position"
+    position = int(saved.read_text()) if saved.exists() else 0
+    done, running = set(range(position)), set[asyncio.Task[None]]()
+
+    async def work(number: int, record: Record) -> None:
+        sink = sinks.pop()
+        row = await looked_up(sink, record)
+        await asyncio.sleep(float(os.environ.get("SLOW_S", "0.3")) if number % 5 == 0 else 0)
+        await write(sink, [row])
+        await sink.commit()
+        sinks.append(sink)
+        done.add(number)
+        place = max(done) + 1 if newest else next(at for at in count() if at not in done)
+        saved.with_suffix(".new").write_text(str(place))
+        saved.with_suffix(".new").rename(saved)
+
+    async for after, records in batches(position, 1):
+        running.add(asyncio.create_task(work(after - 1, records[0])))
+        if len(running) == 2:
+            ended, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            for task in ended:
+                task.result()
+    await asyncio.gather(*running)
+
+
 async def main() -> None:
     """Runs the variant to the end of its input."""
     size = int(sys.argv[2]) if len(sys.argv) > 2 else 10
@@ -270,6 +303,8 @@ async def main() -> None:
         await as_they_arrive(size, in_order=VARIANT == "in-order")
     elif VARIANT == "parallel-writers":
         await parallel_writers(size)
+    elif VARIANT in {"newest-saved", "lowest-saved"}:
+        await two_workers(newest=VARIANT == "newest-saved")
     else:
         await in_steps(VARIANTS[VARIANT], size)
 

@@ -71,7 +71,7 @@ def has_socket(who: ProcessIdentity, *, port: int, peer: int) -> bool:
     """Whether the process has a TCP socket from its `port` to the port `peer`."""
     with suppress(psutil.Error):
         sockets = psutil.Process(who.pid).net_connections(kind="tcp")
-        return any((one.laddr.port, one.raddr.port) == (port, peer) for one in sockets if one.raddr)
+        return any((one.laddr.port, *one.raddr[1:2]) == (port, peer) for one in sockets)
     return False
 
 

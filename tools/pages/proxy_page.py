@@ -35,7 +35,8 @@ _DOES = {
 _MEANS = {
     "on": "the command of the request, or of the request that a reply answers: {words}; a COMMIT sent as text counts,"
     " too, and a write that the server commits by itself (autocommit);"
-    " a `write` may change rows (INSERT, UPDATE, DELETE, REPLACE, LOAD, CALL, TRUNCATE)",
+    " a `write` may change rows (INSERT, UPDATE, DELETE, REPLACE, LOAD, CALL, TRUNCATE); of several statements in one"
+    " query each `commit`, `rollback` and `write` counts, and the toxic acts on the whole query or reply",
     "statement": "only statements with this beginning (case, blanks and comments do not matter); empty: any",
     "table": "only what changes rows of this table: a statement that names it or whose text does not tell its tables"
     " (`CALL`, an UPDATE or DELETE of several), and the COMMIT of a transaction in which such a statement has changed"

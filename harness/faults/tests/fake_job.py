@@ -53,6 +53,7 @@ def noted(
     """An entry of the notes of fault `f`."""
     stream = "downstream" if answer else "upstream"
     more: dict[str, Any] = {"statement": statement, "table": table, "peer": 50_000 + connection}
+    more |= {"writes": 1, "tables": table} if statement == "insert" else {}
     return ProxyEvidence(
         t_us=monotonic_us() if t_us is None else t_us,
         did="noted",

@@ -58,7 +58,7 @@ def crash_points(messages: Sequence[Message]) -> list[CrashPoint]:
         if one.link == "sink" and one.side == "answer":
             answers.setdefault(one.connection, []).append(one)
     points: list[CrashPoint] = []
-    effects = [place for place, one in enumerate(requests, start=1) if one.is_write or one.commits]
+    effects = [place for place, one in enumerate(requests, start=1) if one.writes or one.commits]
     # A kill after the last message that can have an effect leaves nothing to do.
     window, last = _window(requests), max(effects, default=len(requests) + 1)
     for place, request in enumerate(requests, start=1):
@@ -78,7 +78,7 @@ def _window(requests: Sequence[Message]) -> int:
         return len(requests)
     cycles, writing = 0, dict[int, bool]()
     for place, request in enumerate(requests, start=1):
-        if request.is_write:
+        if request.writes:
             writing[request.connection] = True
         if request.commits and writing.pop(request.connection, False):
             cycles += 1

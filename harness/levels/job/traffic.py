@@ -28,7 +28,6 @@ _LOST: Final = 2013
 _REFUSED: Final = 2003
 """`Can't connect to server`."""
 _BY_THE_PROXY: Final = frozenset({"cut", "reset", "shut", "limited", "refused"})
-_WRITES: Final = frozenset({"insert", "update", "delete", "replace", "load", "call", "truncate", "merge"})
 
 Side = Literal["request", "answer"]
 
@@ -51,14 +50,16 @@ class Message:
     """The process that opened the connection; 0: not known, since it is found out only while starts may overlap."""
     command: str
     statement: str
-    """The statement's first word; empty: the command has none."""
+    """The statement's first word, of several in one query that of each; empty: the command has none."""
     table: str
     reply: str = ""
     """What an answer is: `ok`, `error` or `result`."""
     code: int = 0
     """The number of the error that an answer is; 0: it is none."""
-    commits: bool = False
-    """Whether it is a COMMIT, or a write that the server commits by itself."""
+    writes: int = 0
+    """How many of its statements may change rows."""
+    commits: int = 0
+    """How many of them are a COMMIT, or a write that the server commits by itself."""
     tables: tuple[str, ...] = ()
     """The tables that it changes, or for a COMMIT those that its transaction has changed; `?`: unknown ones."""
 
@@ -66,11 +67,6 @@ class Message:
     def name(self) -> str:
         """The message in words: `COMMIT`, `UPDATE offsets`, `HANDSHAKE`."""
         return f"{(self.statement or self.command).upper()} {self.table}".strip()
-
-    @property
-    def is_write(self) -> bool:
-        """Whether its statement may change rows."""
-        return self.command in {"query", "execute"} and self.statement in _WRITES
 
     def changes(self, table: str) -> bool:
         """Whether it may change rows of `table`, or commit such a change; empty: of any table."""
@@ -209,6 +205,7 @@ def _message(link: str, side: Side, event: ProxyEvidence) -> Message:
         table=str(more.get("table", "")),
         reply=str(more.get("reply", "")),
         code=int(str(more.get("code", 0))),
-        commits="commits" in more,
+        writes=int(str(more.get("writes", 0))),
+        commits=int(str(more.get("commits", 0))),
         tables=tuple(str(more.get("tables") or "").split(",")) if more.get("tables") else (),
     )

@@ -114,8 +114,8 @@ def refuse_moments(scenario: JobScenario, messages: Sequence[Message], *, table:
         sent = requests_over(messages, when.link)
         kind, nth = when.counts, when.nth
         count = {
-            "commit": sum(one.commits and one.changes(table) for one in sent),
-            "write": sum(one.is_write and one.changes(table) for one in sent),
+            "commit": sum(one.commits for one in sent if one.changes(table)),
+            "write": sum(one.writes for one in sent if one.changes(table)),
             "message": len(sent),
         }[kind]
         if (2 * count <= nth) if named else (count < nth):

@@ -1,14 +1,16 @@
 """MySQL's commands by their first byte, and statements by their text.
 
 Invariant: a statement is classified by what the server would execute: leading blanks and comments, case and the width
-of blanks do not count; an executed prepared statement is classified by the text that was prepared. Which tables a
-statement changes is told from its text alone: what a trigger, a view or a cascade changes beside them is not seen.
+of blanks do not count; an executed prepared statement is classified by the text that was prepared; each of several
+statements in one query is classified by itself. Which tables a statement changes is told from its text alone: what a
+trigger, a view or a cascade changes beside them is not seen.
 """
 
 from __future__ import annotations
 
 import re
 from enum import StrEnum
+from itertools import groupby
 from typing import Final
 
 import msgspec
@@ -22,6 +24,7 @@ QUERY: Final = 0x03
 PING: Final = 0x0E
 CHANGE_USER: Final = 0x11
 PREPARE: Final = 0x16
+SET_OPTION: Final = 0x1B
 EXECUTE: Final = 0x17
 SEND_LONG_DATA: Final = 0x18
 CLOSE_STATEMENT: Final = 0x19
@@ -33,6 +36,8 @@ ANSWERLESS: Final = frozenset({QUIT, SEND_LONG_DATA, CLOSE_STATEMENT})
 
 STATEMENT_BYTES: Final = 4096
 """How many bytes of a statement are examined, leading comments included."""
+SEVERAL_BYTES: Final = 1 << 20
+"""How many bytes of a query are examined where it may hold several statements."""
 
 
 class MessageKind(StrEnum):
@@ -97,8 +102,16 @@ _HIDDEN_WRITE: Final = re.compile(
 )
 _INNER_COMMENT: Final = re.compile(r" ?/\*.*?\*/ ?")
 _STATEMENTS: Final = re.compile(
-    rb"""(?:[^;'"`]++|'(?:[^'\\]|\\.)*+(?:'|\Z)|"(?:[^"\\]|\\.)*+(?:"|\Z)|`[^`]*+(?:`|\Z))++""", re.DOTALL
+    rb"""(?:[^;'"`/#-]++|'(?:[^'\\]++|\\.)*+(?:'|\Z)|"(?:[^"\\]++|\\.)*+(?:"|\Z)|`[^`]*+(?:`|\Z)"""
+    rb"""|/\*.*?(?:\*/|\Z)|(?:\#|--(?=\s))[^\n]*+|[/#-])++""",
+    re.DOTALL,
 )
+_HAS_BODY: Final = re.compile(
+    r"(?:create(?: or replace)?|alter)(?: definer ?= ?\S+)?(?: aggregate)?"
+    r" (?:procedure|function|trigger|event|package)\b"
+    r"|begin not atomic\b|(?:if|while|loop|repeat|for|case)\b"
+)
+"""A statement whose own statements end with semicolons, too."""
 UNTOLD: Final = "?"
 """Stands for the tables that a statement changes and does not name: of a procedure, or of several tables at once."""
 
@@ -112,6 +125,8 @@ class CommandExchange(msgspec.Struct, kw_only=True, eq=False):
     error in place of the server's reply, because we sent the server another request instead. `before`: requests with
     an `answer` that the client sent before this one; their errors precede its reply. `in_autocommit`: the server
     commits it by itself. `tables`: those that it changes, or of a COMMIT those that its transaction has changed.
+    `parts`: its statements, each as a request, if it has several. `leaves`: the tables whose changes by it are not
+    committed when the server has carried it out.
     """
 
     command: int
@@ -124,6 +139,8 @@ class CommandExchange(msgspec.Struct, kw_only=True, eq=False):
     before: tuple[CommandExchange, ...] = ()
     in_autocommit: bool = False
     tables: tuple[str, ...] = ()
+    parts: tuple[CommandExchange, ...] = ()
+    leaves: tuple[str, ...] = ()
 
     def statement(self) -> str:
         """The normalised statement; empty if the command has none."""
@@ -132,6 +149,8 @@ class CommandExchange(msgspec.Struct, kw_only=True, eq=False):
     def kinds(self) -> tuple[MessageKind, ...]:
         """Its kinds, the most specific first."""
         named = _KINDS.get(self.command, MessageKind.OTHER)
+        if self.parts:
+            return tuple(dict.fromkeys((named, *(kind for part in self.parts for kind in part.kinds()))))
         if named in {MessageKind.QUERY, MessageKind.EXECUTE}:
             statement = self.statement()
             if _COMMIT.match(statement):
@@ -144,12 +163,21 @@ class CommandExchange(msgspec.Struct, kw_only=True, eq=False):
         return (named,)
 
     def first_word(self) -> str:
-        """The statement's first word, the only part that is logged, since the rest could hold a password."""
+        """The statement's first word, the only part that is logged, since the rest could hold a password.
+
+        Of several statements, that of each; of those alike in a row once.
+        """
+        if self.parts:
+            return "; ".join(word for word, _ in groupby(part.first_word() for part in self.parts))[
+                :_NAME_MAX
+            ]
         word = _WORD.match(self.statement())
         return word[0] if word else ""
 
     def table(self) -> str:
         """The table that a statement about rows names first, without quotes; empty: it names none."""
+        if self.parts:
+            return next((part.table() for part in self.parts if part.tables), "")
         named = _TABLE.match(self.statement())
         return named[1].replace("`", "")[:_NAME_MAX] if named else ""
 
@@ -158,6 +186,16 @@ class CommandExchange(msgspec.Struct, kw_only=True, eq=False):
         if table == "*":
             return bool(self.tables)
         return any(name in {table, UNTOLD} or name.endswith(f".{table}") for name in self.tables)
+
+
+def statements_of(text: bytes) -> list[bytes]:
+    """The statements of a query. What follows the beginning of a routine's body is part of it."""
+    found = [(one, plain(one[:STATEMENT_BYTES])) for one in _STATEMENTS.findall(text)]
+    found = [(one, start) for one, start in found if start]
+    for place, (_, start) in enumerate(found):
+        if _HAS_BODY.match(start):
+            return [one for one, _ in found[:place]] + [b";".join(one for one, _ in found[place:])]
+    return [one for one, _ in found]
 
 
 def changed_tables(text: bytes) -> tuple[str, ...]:

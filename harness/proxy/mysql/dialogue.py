@@ -22,12 +22,15 @@ from harness.proxy.mysql.commands import (
     HANDSHAKE,
     PREPARE,
     QUERY,
+    SET_OPTION,
+    SEVERAL_BYTES,
     STATEMENT_BYTES,
     UNASKED,
     UNTOLD,
     CommandExchange,
     MessageKind,
     changed_tables,
+    statements_of,
 )
 from harness.proxy.mysql.frames import HEADER_BYTES, LONGEST_FRAME, FrameTracker, Packet, is_whole_result
 
@@ -83,6 +86,7 @@ def _values_end(text: bytes, at: int, count: int) -> int:
 COMPRESS: Final = 1 << 5
 PROTOCOL_41: Final = 1 << 9
 TLS: Final = 1 << 11
+MULTI_STATEMENTS: Final = 1 << 16
 DEPRECATE_EOF: Final = 1 << 24
 OPTIONAL_METADATA: Final = 1 << 25
 ZSTD: Final = 1 << 26
@@ -129,28 +133,45 @@ class SessionMemory:
         self._prepared: dict[int, bytes] = {}
 
     @property
-    def in_autocommit(self) -> bool:
-        """Whether the server commits the next statement by itself."""
-        return self.status & (_IN_TRANSACTION | _AUTOCOMMIT) == _AUTOCOMMIT
+    def may_send_several(self) -> bool:
+        """Whether a query may hold several statements."""
+        return bool(self.abilities & MULTI_STATEMENTS)
 
-    def sends(self, exchange: CommandExchange) -> None:
-        """Note which tables a statement may change, before it is open; a COMMIT ends the transaction."""
-        text = exchange.text
-        if text[:1] in _READS and text[1:2] not in _STARTS:
+    def sends(self, exchange: CommandExchange, whole: bytes) -> None:
+        """Note which tables a request may change, before it is open; `whole`: its text with all its statements."""
+        several = b";" in whole and exchange.command == QUERY and self.may_send_several
+        if not several and whole[:1] in _READS and whole[1:2] not in _STARTS:
             return
-        kind = exchange.kinds()[0]
-        if kind is MessageKind.COMMIT:
-            waiting = (table for one in self.open for table in one.tables)
-            exchange.tables = tuple(dict.fromkeys((*self.changed, *waiting)))
-        elif kind in {MessageKind.QUERY, MessageKind.EXECUTE}:
-            exchange.tables = changed_tables(text) if text else (UNTOLD,)
-        if kind in _ENDS or _BEGINS.match(exchange.statement()):
-            self.changed.clear()
+        texts = statements_of(whole) if several else []
+        if len(texts) > 1:
+            exchange.parts = tuple(
+                CommandExchange(command=QUERY, text=one[:STATEMENT_BYTES]) for one in texts
+            )
+        waiting = dict.fromkeys(table for one in self.open for table in one.tables)
+        in_autocommit, is_open = bool(self.status & _AUTOCOMMIT), bool(self.status & _IN_TRANSACTION)
+        for one in exchange.parts or (exchange,):
+            one.in_autocommit = in_autocommit and not is_open
+            kind, statement = one.kinds()[0], one.statement()
+            if kind is MessageKind.COMMIT:
+                one.tables = tuple(dict.fromkeys((*self.changed, *waiting)))
+            elif kind in {MessageKind.QUERY, MessageKind.EXECUTE}:
+                one.tables = changed_tables(one.text) if one.text else (UNTOLD,)
+            if kind in _ENDS or _BEGINS.match(statement):
+                self.changed.clear()
+                waiting.clear()
+                exchange.leaves = ()
+                is_open = kind not in _ENDS
+            elif not one.in_autocommit:
+                waiting.update(dict.fromkeys(one.tables))
+                exchange.leaves = tuple(dict.fromkeys((*exchange.leaves, *one.tables)))
+            if said := _SETS_AUTOCOMMIT.match(statement):
+                in_autocommit = said[1] in {"1", "on", "true"}
+        if exchange.parts:
+            exchange.tables = tuple(dict.fromkeys(table for one in exchange.parts for table in one.tables))
 
     def has_changed(self, exchange: CommandExchange) -> None:
         """Keep the tables that a statement has changed until its transaction ends."""
-        if not exchange.in_autocommit:
-            self.changed.update(dict.fromkeys(exchange.tables))
+        self.changed.update(dict.fromkeys(exchange.leaves))
 
     def lose(self, why: str) -> bool:
         """Stop parsing. Always returns False, the reader's answer for a packet that is not understood."""
@@ -184,6 +205,7 @@ _STARTS: Final = frozenset({b"t", b"T"})
 _ENDS: Final = frozenset({MessageKind.COMMIT, MessageKind.ROLLBACK})
 _BEGINS: Final = re.compile(r"(begin|start transaction|xa (start|begin))\b")
 """What commits a transaction that is open."""
+_SETS_AUTOCOMMIT: Final = re.compile(r"set (?:session |@@(?:session\.)?)?autocommit ?:?= ?(\w+)")
 _TLS_REQUEST_BYTES: Final = 32
 _LOGS_IN: Final = frozenset({HANDSHAKE, CHANGE_USER})
 _STATED: Final = frozenset({QUERY, PREPARE})
@@ -217,12 +239,10 @@ class RequestReader:
             or length != int.from_bytes(chunk[:3], "little")
         ):
             return False
-        text = chunk[HEADER_BYTES + 1 : HEADER_BYTES + STATEMENT_BYTES]
-        self._exchange = exchange = CommandExchange(
-            command=QUERY, text=text, requests=1, in_autocommit=session.in_autocommit
-        )
+        text = chunk[HEADER_BYTES + 1 : HEADER_BYTES + self.reach]
+        self._exchange = exchange = CommandExchange(command=QUERY, text=text[:STATEMENT_BYTES], requests=1)
         self._last = True
-        session.sends(exchange)
+        session.sends(exchange, text)
         session.open.append(exchange)
         return True
 
@@ -256,21 +276,21 @@ class RequestReader:
     def _command(self, length: int, buffer: bytes, at: int) -> bool:
         session, command = self._session, buffer[at]
         if command in _STATED:
-            text = buffer[at + 1 : at + min(length, STATEMENT_BYTES)]
+            text = buffer[at + 1 : at + min(length, self.reach)]
             if command == PREPARE:
-                session.last_prepared = text
+                session.last_prepared = text[:STATEMENT_BYTES]
             elif session.abilities & QUERY_ATTRIBUTES:
                 text = without_attributes(text)
         else:
             text = self._prepared_text(command, buffer, at)
-        self._exchange = exchange = CommandExchange(
-            command=command, text=text, requests=1, in_autocommit=session.in_autocommit
-        )
+        self._exchange = exchange = CommandExchange(command=command, text=text[:STATEMENT_BYTES], requests=1)
         self._last = True
         if command == QUERY or command in EXECUTES:
-            session.sends(exchange)
+            session.sends(exchange, text)
         elif command in _FORGETS:
             session.changed.clear()
+        elif command == SET_OPTION:
+            self._may_send_several(is_on=not buffer[at + 1])
         if command not in ANSWERLESS:
             session.open.append(exchange)
         return command not in _BINARY_LOG or session.lose("a replica reads the binary log")
@@ -289,10 +309,17 @@ class RequestReader:
         if length >= _TLS_REQUEST_BYTES:  # MariaDB's own capabilities are in the last four reserved bytes
             wanted |= int.from_bytes(buffer[at + 28 : at + 32], "little") << 32
         session.abilities = wanted & session.offered
+        self._may_send_several(is_on=session.may_send_several)
         if length == _TLS_REQUEST_BYTES and wanted & TLS:
             session.lose("the client asked for TLS")
         elif not wanted & PROTOCOL_41:
             session.lose("the client speaks the protocol of before MySQL 4.1")
+
+    def _may_send_several(self, *, is_on: bool) -> None:
+        """The last of several statements may be its COMMIT, so more of a query is examined."""
+        session = self._session
+        session.abilities = session.abilities & ~MULTI_STATEMENTS | (MULTI_STATEMENTS if is_on else 0)
+        self.reach = SEVERAL_BYTES if is_on else STATEMENT_BYTES
 
 
 _OK: Final = 0x00

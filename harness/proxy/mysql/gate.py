@@ -79,6 +79,11 @@ class Action:
             return cut - position
         return size if ends and cut >= position + size else None
 
+    @property
+    def is_several(self) -> bool:
+        """Whether it is of several replies in one, of which the first one says nothing of the others."""
+        return bool(self.exchange.parts) and not self.rule.packet and self.rule.byte < 0
+
     def begin(self, packet: Packet, *, offset: int, reply: str = "") -> None:
         """The point at which it acts was reached."""
         self.reached = True
@@ -132,8 +137,9 @@ class Note:
             said["tables"] = ",".join(exchange.tables)
         if self.reply:
             said["reply"] = self.reply
-        if MessageKind.COMMIT in exchange.kinds():
-            said["commits"] = 1
+        for name, kind in (("writes", MessageKind.WRITE), ("commits", MessageKind.COMMIT)):
+            if count := sum(kind in one.kinds() for one in exchange.parts or (exchange,)):
+                said[name] = count
         return {**said, "code": self.code} if self.code else said
 
 
@@ -512,12 +518,12 @@ class PacketGate:
             name, rule = toxic.name, toxic.rule
             if max(rule.packet, 1) != number or name not in self._toxics:
                 continue
-            match = toxic.match(matched_here=self._matched.get(name, 0))
-            self._matched[name] = self._matched.get(name, 0) + 1
-            if rule.do is RuleAction.NOTE:
-                if rule.acts_on(match):
-                    self._notes.append(Note(toxic=name, match=match))
-            elif rule.acts_on(match):
+            matches = toxic.match(exchange, matched_here=self._matched.get(name, 0))
+            self._matched[name] = self._matched.get(name, 0) + len(matches)
+            match = rule.acts_on(matches)
+            if match and rule.do is RuleAction.NOTE:
+                self._notes.append(Note(toxic=name, match=match))
+            elif match:
                 action = Action(toxic=name, rule=rule, exchange=exchange, match=match)
                 if self._action is None:
                     self._action = action
@@ -529,8 +535,11 @@ class PacketGate:
 
         `is_taken`: a toxic takes the message out of the stream, so the client gets no such reply.
         """
-        if part.starts and packet.number == 1 and self.stream is Stream.DOWNSTREAM:
-            payload = part.data[HEADER_BYTES:]
+        payload = part.data[HEADER_BYTES:]
+        is_end = (
+            packet.last and payload[:1] == b"\xff"
+        )  # of several statements, the one that fails is the last one
+        if part.starts and (packet.number == 1 or is_end) and self.stream is Stream.DOWNSTREAM:
             word = reply_word(payload)
             code = int.from_bytes(payload[1:3], "little") if word == "error" else 0
             self._notes = [replace(note, reply=word, code=code) for note in self._notes]
@@ -642,15 +651,18 @@ class PacketGate:
         self.out.bar(barrier)
         if delays:
             wire.call_later(action.rule.ms / 1000, lambda: self._lift(barrier))
-        else:
-            self._log_action(
-                "held",
-                action,
-                table=action.exchange.table(),
-                tables=",".join(action.exchange.tables),
-                peer=wire.client_port(),
-                session=self._table.session(),
-            )
+        elif self.stream is Stream.UPSTREAM or not action.is_several:
+            self._log_held(action)
+
+    def _log_held(self, action: Action) -> None:
+        self._log_action(
+            "held",
+            action,
+            table=action.exchange.table(),
+            tables=",".join(action.exchange.tables),
+            peer=self._table.wire.client_port(),
+            session=self._table.session(),
+        )
 
     def _lift(self, barrier: Barrier) -> None:
         self.out.lift(barrier)
@@ -663,6 +675,9 @@ class PacketGate:
         goes_on = action.exchange.command == HANDSHAKE and action.takes and action.whole
         if not goes_on:
             self._action = None
+        if self.stream is Stream.DOWNSTREAM and action.is_several and action.rule.do is RuleAction.HOLD:
+            for one in (action, *action.beside):  # only now has the server carried out all of it
+                self._log_held(one)
         if action.rule.do is RuleAction.DROP:
             self._log_action("dropped", action, bytes=action.bytes, packets=action.packets)
             if self.stream is Stream.UPSTREAM and action.packet == 1:

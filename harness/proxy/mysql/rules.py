@@ -96,6 +96,7 @@ _CHOICES: Final = {
     "do": [act.value for act in RuleAction],
     "then": [then.value for then in Then],
 }
+_OF_STATEMENTS: Final = frozenset({MessageKind.COMMIT, MessageKind.ROLLBACK, MessageKind.WRITE})
 _LEAST: Final = {"nth": 1, "times": 0, "packet": 0, "byte": -1, "ms": 0, "code": 0}
 
 
@@ -121,17 +122,23 @@ class PacketRule:
     code: int
     then: Then
 
-    def picks(self, exchange: CommandExchange) -> bool:
-        """Whether the exchange has this kind and its statement this prefix."""
+    def counts(self, exchange: CommandExchange) -> int:
+        """How often it matches: once at most, but COMMITs, ROLLBACKs and writes of one query are counted each."""
+        found = sum(map(self._picks, exchange.parts or (exchange,)))
+        return found if self.on in _OF_STATEMENTS else min(found, 1)
+
+    def _picks(self, exchange: CommandExchange) -> bool:
+        """Whether a request of one statement has this kind and this prefix."""
         if self.on is not MessageKind.ANY and self.on not in exchange.kinds():
             return False
         if self.table and not exchange.changes(self.table):
             return False
         return not self.statement or exchange.statement().startswith(self.statement)
 
-    def acts_on(self, match: int) -> bool:
-        """Whether to act on match number `match`."""
-        return match >= self.nth and (not self.times or match < self.nth + self.times)
+    def acts_on(self, matches: range) -> int:
+        """The first of these matches to act on; 0: on none."""
+        ends = self.nth + self.times if self.times else matches.stop
+        return next(iter(range(max(matches.start, self.nth), min(matches.stop, ends))), 0)
 
 
 def rule_of(attributes: Attributes) -> PacketRule:
@@ -199,9 +206,11 @@ class PacketToxic:
     def picks(self, exchange: CommandExchange) -> bool:
         """Whether it means such messages: no error is an answer to what has none."""
         unanswerable = self.rule.do is RuleAction.ERROR and exchange.command in ANSWERLESS
-        return not unanswerable and self.rule.picks(exchange)
+        return not unanswerable and bool(self.rule.counts(exchange))
 
-    def match(self, *, matched_here: int) -> int:
-        """Count one more match; which it is, from 1."""
-        self._matched += 1
-        return self._matched if self.rule.per is Scope.PROXY else matched_here + 1
+    def match(self, exchange: CommandExchange, *, matched_here: int) -> range:
+        """Count what it means of the message; which matches these are, from 1."""
+        count = self.rule.counts(exchange)
+        self._matched += count
+        first = self._matched - count if self.rule.per is Scope.PROXY else matched_here
+        return range(first + 1, first + count + 1)

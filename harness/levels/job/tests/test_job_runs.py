@@ -237,6 +237,21 @@ def test_each_other_moment_shows_the_order_whose_window_it_is_in(
         assert _failed(stage.run(_order(f"cycle={cycle}", faults=faults))) == place_first, cycle
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("how", ["in-one", "prepared"])
+@pytest.mark.parametrize(
+    ("cycle", "failed"), [("rows/place", DOUBLES), ("place/audit/rows", LOSES), ("rows+place", {})]
+)
+def test_each_of_several_statements_in_a_query_and_a_prepared_one_counts_as_one_that_is_sent_alone(
+    stage: OpenLevels, how: str, cycle: str, failed: dict[str, set[str]]
+) -> None:
+    outcome = stage.run(_order(f"cycle={cycle}", how, faults=_faults_of("killed-after-commit")))
+
+    assert _failed(outcome) == failed
+    assert outcome.judgement.outcome is (Outcome.FAIL if failed else Outcome.PASS), outcome.judgement
+    assert [fault.evidence["held"].endswith(" of enriched") for fault in outcome.faults] == [True, True]
+
+
 OUTLASTS = {
     "id": "denied", "do": "sql_error", "link": "lookups", "code": 1205, "statement": "SELECT name", "times": 2,
     "for": "60s", "when": {"sink": "commit", "nth": 1, "moment": "after"},

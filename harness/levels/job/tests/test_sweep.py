@@ -30,7 +30,7 @@ def message(said: str, side: Literal["request", "answer"], n: int) -> Message:
     return Message(
         t_us=n, link="sink", side=side, n=n, connection=1, peer=1, command=command,
         statement="" if command in {"quit", "handshake"} else statement, table=table,
-        commits=command == "commit",
+        writes=statement in {"insert", "update"}, commits=command == "commit",
     )  # fmt: skip
 
 

@@ -89,7 +89,8 @@ def test_a_named_scenario_that_is_not_for_the_job_is_refused_before_anything_sta
 def message(link: str, statement: str, n: int = 1, table: str = "enriched") -> Message:
     return Message(
         t_us=n, link=link, side="request", n=n, connection=1, peer=1, command="query", statement=statement,
-        table=table, tables=("enriched",), commits=statement == "commit",
+        table=table, tables=("enriched",), writes=statement == "insert",
+        commits=statement == "commit",
     )  # fmt: skip
 
 

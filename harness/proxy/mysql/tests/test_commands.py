@@ -13,6 +13,7 @@ from harness.proxy.mysql.commands import (
     MessageKind,
     changed_tables,
     plain,
+    statements_of,
 )
 from harness.proxy.mysql.dialogue import counted, without_attributes
 from tools.cases import each
@@ -163,3 +164,23 @@ def test_a_number_says_its_own_length() -> None:
 )
 def test_the_table_that_a_statement_changes_is_read_from_its_text(text: bytes, tables: str) -> None:
     assert ",".join(changed_tables(text)) == tables
+
+
+@pytest.mark.parametrize(
+    ("text", "statements"),
+    [
+        (b"SELECT 1", 1),
+        (b"SELECT 1;", 1),
+        (b"; ;SELECT 1; -- ; no more", 1),
+        (b"BEGIN; INSERT INTO t VALUES ('a;b', \"c;\", 'd\\';'); COMMIT", 3),
+        (b"INSERT INTO `a;b` VALUES (1 - 2 / 3); /* it's ; */ COMMIT # don't ;", 2),
+        (b"DELETE FROM t; -- it's\nCOMMIT", 2),
+        (
+            b"DROP TRIGGER x; CREATE TRIGGER x AFTER INSERT ON t FOR EACH ROW BEGIN DELETE FROM a; DELETE FROM b; END",
+            2,
+        ),
+        (b"BEGIN NOT ATOMIC DELETE FROM a; COMMIT; END", 1),
+    ],
+)
+def test_a_query_is_split_where_a_statement_ends(text: bytes, statements: int) -> None:
+    assert len(statements_of(text)) == statements

@@ -124,3 +124,98 @@ def test_a_write_counts_if_it_names_the_table() -> None:
         talk.up(query(sql))
 
     assert [event["statement"] for event in talk.wire.did("noted")] == ["insert", "replace"]
+
+
+MORE = 8
+SEVERAL_ON = framed(b"\x1b\0\0", sequence=0)
+"""COM_SET_OPTION: a query may hold several statements."""
+
+
+def several(*sql: str) -> Exchanged:
+    """A conversation in autocommit, in which these queries of several statements are counted; all write one row."""
+    talk = Exchanged()
+    talk.up(SEVERAL_ON)
+    talk.down(framed(b"\xfe\0\0\2\0", sequence=1))
+    talk.up(query("SET autocommit = 1"))
+    talk.down(ok(0, AUTOCOMMIT))
+    for on in ("commit", "write"):
+        talk.toxic("upstream", on, on=on, table="enriched", do="note", times=0)
+    for one in sql:
+        talk.up(query(one))
+        count = one.count(";") + 1
+        for number in range(count):
+            status = AUTOCOMMIT | (MORE if number + 1 < count else 0)
+            talk.down(framed(bytes([0, 1, 0]) + status.to_bytes(2, "little") + b"\0\0", sequence=number + 1))
+    return talk
+
+
+def last_matches(talk: Exchanged) -> list[str]:
+    return [f"{event['toxic']} {event['match']} of {event['tables']}" for event in talk.wire.did("noted")]
+
+
+@pytest.mark.parametrize(
+    ("sql", "found"),
+    [
+        (
+            [f"BEGIN; {ROWS}; {OFFSET}; COMMIT"],
+            ["commit 1 of enriched,offsets", "write 1 of enriched,offsets"],
+        ),
+        ([f"{OFFSET}; {ROWS}"], ["commit 1 of offsets,enriched", "write 1 of offsets,enriched"]),
+        (
+            [f"BEGIN; {ROWS}; COMMIT; BEGIN; {OFFSET}; COMMIT"],
+            ["commit 1 of enriched,offsets", "write 1 of enriched,offsets"],
+        ),
+        ([f"BEGIN; {OFFSET}; COMMIT"], []),
+        ([f"BEGIN; {ROWS}; ROLLBACK; {OFFSET}"], ["write 1 of enriched,offsets"]),
+        ([f"SET autocommit = 0; {ROWS}; {OFFSET}"], ["write 1 of enriched,offsets"]),
+        ([f"SELECT 1; {ROWS}"], ["commit 1 of enriched", "write 1 of enriched"]),
+    ],
+)
+def test_each_statement_of_a_query_counts_by_itself(sql: list[str], found: list[str]) -> None:
+    assert last_matches(several(*sql)) == found
+
+
+def test_two_commits_in_one_query_are_two_and_a_moment_between_them_is_that_query() -> None:
+    twice = f"BEGIN; {ROWS}; COMMIT; BEGIN; {ROWS}; COMMIT"
+    talk = several(twice)
+    talk.toxic("upstream", "second", on="commit", table="enriched", do="note", nth=2, times=1)
+    talk.up(query(twice))
+
+    notes = talk.wire.did("noted")
+    assert [(event["toxic"], event["match"]) for event in notes][2:] == [
+        ("commit", 3),
+        ("write", 3),
+        ("second", 2),
+    ]
+    assert (notes[-1]["writes"], notes[-1]["commits"]) == (2, 2)
+    assert notes[-1]["statement"] == "begin; insert; commit; begin; insert; commit"
+
+
+def test_what_a_query_leaves_open_is_of_the_commit_that_comes_later() -> None:
+    talk = several()
+    talk.up(query(f"BEGIN; {OFFSET}; COMMIT; BEGIN; {ROWS}"))
+    for number, status in enumerate((1, 1, 0, 1)):
+        talk.down(framed(bytes([0, 1, 0, status | AUTOCOMMIT | MORE, 0, 0, 0]), sequence=number + 1))
+    talk.down(framed(bytes([0, 1, 0, IN_TRANSACTION | AUTOCOMMIT, 0, 0, 0]), sequence=5))
+    talk.up(query("COMMIT"))
+
+    assert last_matches(talk)[-1] == "commit 1 of enriched"
+
+
+def test_a_reply_to_several_statements_counts_as_held_when_the_last_one_is_carried_out() -> None:
+    talk = several()
+    talk.toxic("downstream", "h", on="commit", table="enriched", do="hold", times=1)
+    talk.up(query(f"BEGIN; {ROWS}; COMMIT"))
+    for number in range(2):
+        talk.down(framed(bytes([0, 1, 0, IN_TRANSACTION | AUTOCOMMIT | MORE, 0, 0, 0]), sequence=number + 1))
+        assert not talk.wire.did("held")
+    talk.down(framed(bytes([0, 0, 0, AUTOCOMMIT, 0, 0, 0]), sequence=3))
+
+    [held] = talk.wire.did("held")
+    assert held["statement"] == "begin; insert; commit"
+
+
+def test_a_commit_at_the_end_of_a_long_query_is_seen_where_a_query_may_hold_several() -> None:
+    long = "; ".join([ROWS] * 1000)
+
+    assert last_matches(several(f"BEGIN; {long}; COMMIT"))[0] == "commit 1 of enriched"

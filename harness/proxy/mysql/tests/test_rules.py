@@ -50,13 +50,19 @@ def test_what_makes_sense_is_not_refused(given: dict[str, int | str]) -> None:
 def test_statements_are_compared_without_case_and_width_of_blanks() -> None:
     rule = rule_of({**ATTRIBUTES, "statement": "INSERT  INTO `Sink`"})
 
-    assert rule.picks(CommandExchange(command=QUERY, text=b"insert into\n`sink` VALUES (1)"))
-    assert not rule.picks(CommandExchange(command=QUERY, text=b"insert into other"))
+    assert rule.counts(CommandExchange(command=QUERY, text=b"insert into\n`sink` VALUES (1)"))
+    assert not rule.counts(CommandExchange(command=QUERY, text=b"insert into other"))
 
 
 def test_a_rule_acts_so_often_from_the_first_on() -> None:
     third = rule_of({**ATTRIBUTES, "nth": 3})
     from_third_on = rule_of({**ATTRIBUTES, "nth": 3, "times": 0})
 
-    assert [match for match in range(1, 8) if third.acts_on(match)] == [3]
-    assert [match for match in range(1, 8) if from_third_on.acts_on(match)] == [3, 4, 5, 6, 7]
+    assert [match for match in range(1, 8) if third.acts_on(range(match, match + 1))] == [3]
+    assert [match for match in range(1, 8) if from_third_on.acts_on(range(match, match + 1))] == [
+        3,
+        4,
+        5,
+        6,
+        7,
+    ]

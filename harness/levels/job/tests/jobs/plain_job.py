@@ -22,6 +22,8 @@
     skips        leaves out a record whose lookup fails: loses it
     connects     opens a connection for the lookups of each batch
     briefly      opens a connection for the writes of each batch
+    in-one       sends each transaction in one query, from START TRANSACTION to COMMIT
+    prepared     prepares and executes its writes
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ from typing import Any
 from urllib.parse import urlparse
 
 import pymysql
+from pymysql.constants import CLIENT, COMMAND
 
 WORDS = set(sys.argv[1:])
 BATCH = 10
@@ -62,6 +65,7 @@ def connect(link: str) -> Any:
         password=url.password or "",
         database=url.path[1:],
         autocommit="autocommit" in WORDS,
+        client_flag=CLIENT.MULTI_STATEMENTS if "in-one" in WORDS else 0,
     )
 
 
@@ -150,17 +154,34 @@ def written(sink: Any, rows: list[Any], position: int) -> None:
         sink.close()
         sink.connect()
     verb = "INSERT IGNORE" if "no-state" in WORDS else "INSERT"
+    values = ", ".join(sink.cursor().mogrify("(%s, %s, %s, %s, %s)", row) for row in rows)
+    steps = {
+        "rows": f"{verb} INTO {TABLE} VALUES {values}",
+        "place": f"UPDATE place SET pos = {position}",
+        "audit": f"INSERT INTO audit VALUES ({position})",
+    }
     for transaction in CYCLE.split("/"):
+        statements = [steps[step] for step in transaction.split("+")]
         with sink.cursor() as cursor:
-            for step in transaction.split("+"):
-                match step:
-                    case "rows":
-                        cursor.executemany(f"{verb} INTO {TABLE} VALUES (%s, %s, %s, %s, %s)", rows)
-                    case "place":
-                        cursor.execute("UPDATE place SET pos = %s", (position,))
-                    case "audit":
-                        cursor.execute("INSERT INTO audit VALUES (%s)", (position,))
+            if "in-one" in WORDS:
+                cursor.execute("; ".join(["START TRANSACTION", *statements, "COMMIT"]))
+                while cursor.nextset():
+                    pass
+                continue
+            for statement in statements:
+                if "prepared" in WORDS:
+                    execute_prepared(sink, statement)
+                else:
+                    cursor.execute(statement)
         sink.commit()
+
+
+def execute_prepared(sink: Any, statement: str) -> None:
+    """Prepares a statement without parameters and executes it once; the client has no method that does so."""
+    sink._execute_command(COMMAND.COM_STMT_PREPARE, statement)
+    number = sink._read_packet().get_all_data()[1:5]
+    sink._execute_command(COMMAND.COM_STMT_EXECUTE, number + bytes([0, 1, 0, 0, 0]))
+    sink._read_packet()
 
 
 def begun(sink: Any) -> int:

@@ -63,6 +63,8 @@ class Offer(_Seen, frozen=True, kw_only=True, tag="offer"):
     """The rows that it must yield, each a list of the values of `sink.values`."""
     fails: bool | UnsetType = UNSET
     """Whether no right job can process it."""
+    sentinel: bool | UnsetType = UNSET
+    """Whether it only shows that what stands before it was passed: nothing of it has to be visible."""
 
 
 class JobStart(_Seen, frozen=True, kw_only=True, tag="start"):

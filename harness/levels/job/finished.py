@@ -46,6 +46,8 @@ class EndSignals:
     """Whether no fault is just beginning or healing."""
     last_fault_us: int | None
     """When a fault last began or healed; None: none has."""
+    rounds: int
+    """How many rounds of sentinels were offered."""
     quiet_us: int
     """How long the sink must have been quiet."""
     start_up_us: int
@@ -69,7 +71,7 @@ def how_finished(
     match job.job.ends:
         case "exit":
             if not has_exited_well(seen):
-                return None
+                return "all-rows" if _polls_behind_the_end(job, given, seen, expected) else None
             # An older start may do what is left to do: the newest may have exited because that one holds the lock.
             return None if seen.older_lives and not is_quiet(seen) else "exit"
         case "file":
@@ -78,11 +80,53 @@ def how_finished(
         return None
     if expected is not None and not any(missing_records(given.records, seen.replay, expected)):
         return "all-rows"
+    # The last of two rounds at least: the first one may have come through where others still wait for more rows.
+    sentinels = given.sentinels[seen.rounds - 1] if seen.rounds > 1 and seen.replay is not None else ()
+    passed = {one.part for one in sentinels if seen.replay is not None and seen.replay.of(one.id)}
     is_last_seen = seen.replay is not None and all(
-        _is_seen(of_part, seen.replay, expected) for of_part in given.last_of_parts.values()
+        part in passed or _is_seen(of_part, seen.replay, expected)
+        for part, of_part in given.last_of_parts.items()
     )
     is_behind = job.job.engine != "plain" and spark_is_behind(seen.state, seen.spark_end)
     return "settled" if is_last_seen and not is_behind else None
+
+
+def needs_sentinels(
+    job: JobFile, given: JobInput, seen: EndSignals, expected: ExpectedRows, *, recover_us: int
+) -> bool:
+    """Whether a job that is not done, and never says so, has been quiet so long that its last rows may be lost.
+
+    Rows that a further record would change, such as those of a key or a sum, are left alone.
+    """
+    if (
+        job.job.ends != "settles"
+        or not seen.faults_settled
+        or not seen.lives
+        or seen.rounds == len(given.sentinels)
+    ):
+        return False
+    if seen.offered_us is None or seen.now_us - (seen.last_event_us or 0) < recover_us or not is_quiet(seen):
+        return False
+    is_of_records = job.sink.write != "upsert" or all(
+        record.fails or expected.get(id_text(record.id)) for record in given.records
+    )
+    return is_of_records and not (job.job.engine != "plain" and spark_is_behind(seen.state, seen.spark_end))
+
+
+def _polls_behind_the_end(
+    job: JobFile, given: JobInput, seen: EndSignals, expected: ExpectedRows | None
+) -> bool:
+    """Whether a start has nothing left to read of a table, of which it may ask only what is behind its position."""
+    had_nothing = (seen.last_row_us or 0) <= (seen.last_start_us or 0)
+    if job.source.kind != "table" or expected is None or seen.offered_us is None or not had_nothing:
+        return False
+    began_behind = (seen.last_start_us or 0) >= seen.offered_us
+    return (
+        began_behind
+        and seen.lives
+        and is_quiet(seen)
+        and not any(missing_records(given.records, seen.replay, expected))
+    )
 
 
 def has_exited_well(seen: EndSignals) -> bool:

@@ -29,6 +29,7 @@ from harness.levels.job.finished import (
     has_exited_well,
     how_finished,
     missing_records,
+    needs_sentinels,
 )
 from harness.levels.job.job_database import JobDatabase, TableReading
 from harness.levels.job.job_faults import JobFaults
@@ -208,7 +209,8 @@ class JobRun:
 
         begin = database.end_of_log(nowhere)
         root = self.world.root.at(self.world.direct, "")
-        offered = {id_text(record.id): record.id for record in self.given.records}
+        rounds = (self.given.records, *self.given.sentinels)
+        offered = {id_text(record.id): record.id for some in rounds for record in some}
         self.seen = TableWatch(database=database, sink=self.order.job.sink, offered=offered)
         self.log = ChangeLog(root, database=database.root.database, begin=begin, take=self.seen.take)
         self.recording = JobRecording(where=self._end_of_log, read=lambda: self.log.position)
@@ -296,6 +298,11 @@ class JobRun:
         self.seen.digest()
         if self.how is not None:
             self.recording.note("finished", how=self.how)
+            if self.how == "all-rows" and self.order.job.job.ends == "exit":
+                self.notes.append(
+                    f"Start {self.starts.count} had nothing left to read and did not exit: it asks the table `inbox`"
+                    " only for rows behind its position, and the view `inbox_end` tells the end."
+                )
         elif self.gave_up:
             self.recording.note("giveup", why=self.gave_up)
         self.faults.traffic.poll()
@@ -319,8 +326,22 @@ class JobRun:
             return self._end_orphans()
         if self.how is not None:
             return True
+        if self.pace is not None and needs_sentinels(
+            job, self.given, seen, self.expected or {}, recover_us=self.pace.recover_us
+        ):
+            self._offer_sentinels()
+            return False
         self.gave_up = self._why_give_up(deadline)
         return bool(self.gave_up)
+
+    def _offer_sentinels(self) -> None:
+        """Of a fault that is still on, the end is awaited first."""
+        if self.faults.active():
+            self.faults.end_active()
+            return
+        count = self.offering.offer_sentinels()
+        say = f"{count} further records are offered, for it is quiet without its last rows"
+        self.site.observer.phase("job", say)
 
     def _end_orphans(self) -> bool:
         """Gives processes whose start has ended some time to end, then ends them; returns whether none is left.
@@ -509,6 +530,7 @@ class JobRun:
             last_start_us=self._start_us,
             faults_settled=self.faults.is_settled(),
             last_fault_us=self.recording.last_us("fault"),
+            rounds=self.offering.rounds,
             quiet_us=calm_us if pace is None else pace.quiet_us,
             start_up_us=0 if pace is None else 2 * pace.first_row_us,
             state=state,

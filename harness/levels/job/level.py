@@ -32,7 +32,7 @@ from harness.levels.job.order import JobOrder
 from harness.levels.job.outside_record import record_of
 from harness.levels.job.records import JobInput, SourceRecord, read_input
 from harness.levels.job.sink_rows import by_id, id_text, told_value
-from harness.levels.job.sources import source_of
+from harness.levels.job.sources import INBOX, source_of
 from harness.levels.job.spark_engine import find_checkpoints
 from harness.levels.job.traffic import Message, requests_over
 from harness.levels.job.unmet import refuse_unmet, refuse_unmet_by_calm
@@ -253,7 +253,6 @@ def _row(name: str, record: SourceRecord, told: object, columns: Sequence[str]) 
     raise SutError(message, fix=_FIX)
 
 
-_INBOX: Final = "inbox"
 _TLS_IS_OFF: Final = "usessl=false"
 """A part of the JDBC URL that the job gets; a job may print it."""
 
@@ -288,7 +287,7 @@ def calm_of(run: JobRun) -> CalmRun:
     of_ids = by_id(run.seen.columns.row(row) for row in table)
     found = {text: [list(row.v) for row in same] for text, same in of_ids.items()}
     wanted = expected if expected is not None else {text: found.get(text, []) for text in run.offered_ids}
-    not_state = {order.job.sink.table, order.job.sink.dead_letters, AUDIT, _INBOX}
+    not_state = {order.job.sink.table, order.job.sink.dead_letters, AUDIT, INBOX}
     changes = [change for one in run.seen.transactions for change in one.changes]
     twin = CalmRun(
         pace=pace,
@@ -322,7 +321,7 @@ def _elsewhere(run: JobRun) -> str:
     counts: dict[str, int] = {}
     for transaction in run.seen.transactions:
         for change in transaction.changes:
-            if change.op == "insert" and change.table not in {sink.table, AUDIT, _INBOX}:
+            if change.op == "insert" and change.table not in {sink.table, AUDIT, INBOX}:
                 counts[change.table] = counts.get(change.table, 0) + 1
     if not counts or run.seen.row_times:
         return ""

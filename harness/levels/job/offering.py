@@ -35,7 +35,9 @@ class Offering:
     first_us: int | None = None
     """When the first one was put in."""
     ended_us: int | None = None
-    """When the last one was."""
+    """When the last one was, or the last sentinels were."""
+    rounds: int = 0
+    """How many rounds of sentinels the source holds."""
 
     def offer_all(self) -> None:
         """Puts in all that is left."""
@@ -72,9 +74,23 @@ class Offering:
                 self.recording.note_offer(**told)
             if self.first_us is None:
                 self.first_us = monotonic_us()
-            self.source.offer(some)
+            is_last = self.offered + len(some) == len(records)
+            self.source.offer(some, is_last=is_last and self.order.job.job.ends != "settles")
             self.offered += len(some)
-            if self.offered == len(records):
-                if self.order.job.job.ends != "settles":
-                    self.source.end()
+            if is_last:
                 self.ended_us = monotonic_us()
+
+    def offer_sentinels(self) -> int:
+        """Puts in the next round of sentinels; returns how many.
+
+        They are for a job that never ends, and has gone quiet without its last records: if a sentinel comes through,
+        what stands before it is not under way any more, and a buffer that waits for more rows has got them.
+        """
+        some = self.given.sentinels[self.rounds]
+        for record in some:
+            told = {"part": record.part, "pos": record.pos, "id": record.id, "key": record.key}
+            self.recording.note_offer(**told, sentinel=True)
+        self.source.offer(some, is_last=False)
+        self.rounds += 1
+        self.ended_us = monotonic_us()
+        return len(some)

@@ -117,7 +117,8 @@ def _header(run: JobRun, calm: CalmRun, expect_from: Literal["given", "calm", "n
 
 def _accounting(run: JobRun, calm: CalmRun) -> Mapping[str, int]:
     """What SQL counts in the last reading; `doubled` only where no record yields several rows."""
-    offered = {"offered": run.offered}
+    sentinels = sum(map(len, run.given.sentinels[: run.offering.rounds]))
+    offered = {"offered": run.offered, **({"sentinels": sentinels} if sentinels else {})}
     if not run.readings or run.seen.columns is None:
         return offered
     table = run.order.job.sink.table
@@ -157,7 +158,12 @@ def _missing(events: Sequence[OutsideEvent]) -> Iterator[str]:
     last = max((row.reading for row in rows), default=0)
     there = {id_text(row.id) for row in rows if row.reading == last}
     for event in events:
-        if isinstance(event, Offer) and event.fails is not True and event.expect != []:
+        if (
+            isinstance(event, Offer)
+            and event.fails is not True
+            and event.expect != []
+            and event.sentinel is not True
+        ):
             text = id_text(event.id)
             if text not in there:
                 yield text

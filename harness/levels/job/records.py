@@ -6,8 +6,9 @@ Invariant: seed, job file and scenario determine the records; an id tells one fr
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeGuard
 
@@ -20,6 +21,10 @@ from harness.system.json_types import JsonView
 
 _STEP_MS: Final = 10
 _FAILS: Final = "fails"
+_ROUNDS: Final = 7
+"""Rounds of sentinels: of each partition 1, 2, 4, ... records, 127 in all, to push out what waits for more rows."""
+_NUMBERED: Final = re.compile(r".*?([0-9]+)", re.DOTALL)
+"""An id that ends in a number, by which further ones are made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +51,8 @@ class JobInput:
     """The records in the order in which they are offered."""
     keys: Sequence[Any]
     """The keys that have a row to look up, if the lookups are not the user's own."""
+    sentinels: Sequence[Sequence[SourceRecord]] = ()
+    """Further records, in rounds, for a job that went quiet without its last ones: see `Offering.offer_sentinels`."""
 
     @property
     def last_of_parts(self) -> Mapping[int, Sequence[SourceRecord]]:
@@ -63,7 +70,47 @@ def read_input(job: JobFile, scenario: JobScenario, *, seed: int) -> JobInput:
     else:
         bodies = _own(job, job.path(job.source.records))
     records = _placed(bodies, job)
-    return JobInput(records=records, keys=list(dict.fromkeys(record.key for record in records)))
+    keys = list(dict.fromkeys(record.key for record in records))
+    given = JobInput(records=records, keys=keys)
+    return replace(given, sentinels=list(_sentinels(given, job)))
+
+
+def _sentinels(given: JobInput, job: JobFile) -> Iterator[Sequence[SourceRecord]]:
+    """Rounds of copies of each partition's last records, with ids and times behind all others.
+
+    None if no field of the ids ends in a number in every record.
+    """
+    bodies, names, ts = [record.body for record in given.records], _id_fields(job), job.source.fields.ts
+    counted = (name for name in names if all(_NUMBERED.fullmatch(str(body[name])) for body in bodies))
+    if (name := next(counted, None)) is None:
+        return
+    made = max(int(found[1]) for body in bodies if (found := _NUMBERED.fullmatch(str(body[name]))))
+    last_ts = max((body[ts] for body in bodies if isinstance(body.get(ts), int)), default=None)
+    right = {part: [one for one in same if not one.fails] for part, same in given.last_of_parts.items()}
+    for number in range(_ROUNDS):
+        some = []
+        for part, place in (
+            (part, place) for part in right for place in range(2**number - 1, 2 ** (number + 1) - 1)
+        ):
+            if not right[part]:
+                continue
+            old, made = right[part][place % len(right[part])], made + 1
+            further = {name: _further(old.body[name], made)}
+            if last_ts is not None:
+                last_ts = further[ts] = last_ts + _STEP_MS
+            body = {**old.body, **further}
+            ids = [body[one] for one in names]
+            pos = given.last_of_parts[part][0].pos + 1 + place
+            some.append(replace(old, pos=pos, id=ids if len(ids) > 1 else ids[0], body=body))
+        yield some
+
+
+def _further(id_: object, number: int) -> int | str:
+    """An id like `id_` with another number."""
+    if isinstance(id_, int):
+        return number
+    prefix = str(id_).rstrip("0123456789")
+    return prefix + str(number).zfill(len(str(id_)) - len(prefix))
 
 
 def _drawn(job: JobFile, scenario: JobScenario, *, seed: int) -> Iterator[JsonView]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, assert_never
+from typing import TYPE_CHECKING, Any, Final, Protocol, assert_never
 
 from harness.database.endpoint import Endpoint, connect
 from harness.faults.real.sites import SourceBroker
@@ -67,7 +67,7 @@ class FolderSource:
     def environment(self) -> Mapping[str, str]:
         return {"FLOODMARK_JOB_SOURCE_FOLDER": str(self._folder)}
 
-    def offer(self, records: Sequence[SourceRecord]) -> None:
+    def offer(self, records: Sequence[SourceRecord], *, is_last: bool) -> None:
         """One file for each partition."""
         parts: dict[int, list[SourceRecord]] = {}
         for record in records:
@@ -78,9 +78,8 @@ class FolderSource:
             young = self._folder / f".{name}"
             young.write_text("".join(map(_line, of_part)), "utf-8")
             young.rename(self._folder / name)
-
-    def end(self) -> None:
-        (self._folder / "_END").touch()
+        if is_last:
+            (self._folder / "_END").touch()
 
     def spark_end(self) -> SparkEnd:
         return SparkEnd(files=[file.name for file in self._folder.glob("*.jsonl")])
@@ -105,11 +104,9 @@ class FileSource:
     def environment(self) -> Mapping[str, str]:
         return {"FLOODMARK_JOB_SOURCE_FILE": str(self._file)}
 
-    def offer(self, records: Sequence[SourceRecord]) -> None:
-        self._append("".join(map(_line, records)))
-
-    def end(self) -> None:
-        self._append('{"end": true}\n')
+    def offer(self, records: Sequence[SourceRecord], *, is_last: bool) -> None:
+        with self._file.open("a", encoding="utf-8") as file:
+            file.write("".join(map(_line, records)) + ('{"end": true}\n' if is_last else ""))
 
     def spark_end(self) -> SparkEnd:
         return SparkEnd()
@@ -117,16 +114,15 @@ class FileSource:
     def close(self) -> None:
         """The file goes with the run's folder."""
 
-    def _append(self, text: str) -> None:
-        with self._file.open("a", encoding="utf-8") as file:
-            file.write(text)
 
-
-_INBOX = "inbox"
+INBOX: Final = "inbox"
 
 
 class TableSource:
-    """A table `inbox` beside the sink; the end is `last = 1` in the row of the last record."""
+    """A table `inbox` beside the sink; the end is `last = 1` in the row of the last record, which comes with it.
+
+    The view `inbox_end` tells it to a start whose position is behind that row.
+    """
 
     broker = None
 
@@ -137,40 +133,33 @@ class TableSource:
 
     def open(self, site: SourceSite) -> None:
         self._direct = site.direct
-        self._do(
-            f"CREATE TABLE {_INBOX} (pos BIGINT PRIMARY KEY, id VARCHAR(200) NOT NULL, k VARCHAR(200) NOT NULL,"
-            " body JSON NOT NULL, last INT NOT NULL DEFAULT 0)"
-        )
+        with connect(site.direct) as connection, connection.cursor() as cursor:
+            cursor.execute(
+                f"CREATE TABLE {INBOX} (pos BIGINT PRIMARY KEY, id VARCHAR(200) NOT NULL, k VARCHAR(200) NOT NULL,"
+                " body JSON NOT NULL, last INT NOT NULL DEFAULT 0)"
+            )
+            cursor.execute(f"CREATE VIEW {INBOX}_end AS SELECT pos FROM {INBOX} WHERE last = 1")  # noqa: S608 - our own name
 
     def environment(self) -> Mapping[str, str]:
-        return {"FLOODMARK_JOB_SOURCE_TABLE": _INBOX}
+        return {"FLOODMARK_JOB_SOURCE_TABLE": INBOX}
 
-    def offer(self, records: Sequence[SourceRecord]) -> None:
+    def offer(self, records: Sequence[SourceRecord], *, is_last: bool) -> None:
         assert self._direct is not None, "the source was opened"
         with connect(self._direct) as connection, connection.cursor() as cursor:
             for record in records:
                 told = (record.body[self._names.id], record.body[self._names.key], json.dumps(record.body))
                 cursor.execute(
-                    f"INSERT INTO {_INBOX} (pos, id, k, body) VALUES (%s, %s, %s, %s)",  # noqa: S608 - our own name
-                    (self._count, *told),
+                    f"INSERT INTO {INBOX} (pos, id, k, body, last) VALUES (%s, %s, %s, %s, %s)",  # noqa: S608 - our own name
+                    (self._count, *told, is_last and record is records[-1]),
                 )
                 connection.commit()
                 self._count += 1
-
-    def end(self) -> None:
-        self._do(f"UPDATE {_INBOX} SET last = 1 WHERE pos = {self._count - 1}")  # noqa: S608 - our own name
 
     def spark_end(self) -> SparkEnd:
         return SparkEnd()
 
     def close(self) -> None:
         """The table goes with the run's database."""
-
-    def _do(self, statement: str) -> None:
-        assert self._direct is not None, "the source was opened"
-        with connect(self._direct) as connection, connection.cursor() as cursor:
-            cursor.execute(statement)
-            connection.commit()
 
 
 def _line(record: SourceRecord) -> str:
@@ -228,7 +217,8 @@ class KafkaSource:
         jars = ",".join(map(str, self.broker.spark_jars))
         return {f"{prefix}KAFKA": self.broker.servers, f"{prefix}TOPIC": TOPIC, f"{prefix}JARS": jars}
 
-    def offer(self, records: Sequence[SourceRecord]) -> None:
+    def offer(self, records: Sequence[SourceRecord], *, is_last: bool) -> None:  # noqa: ARG002 - a topic has no end
+        """A job that needs the end asks for the end offsets."""
         assert self._producer is not None, "the source was opened"
         failed: list[object] = []
 
@@ -252,9 +242,6 @@ class KafkaSource:
                 f"{failed[0] if failed else f'no answer within {ANSWER_LIMIT_S:g} s'}",
                 fix="its log says why; run it again with --keep always to have it whole",
             )
-
-    def end(self) -> None:
-        """A topic has no end: a job that needs one asks for the end offsets."""
 
     def spark_end(self) -> SparkEnd:
         """What a checkpoint of Spark tells when it has read everything that was offered."""
@@ -309,11 +296,11 @@ class JobSource(Protocol):
     def environment(self) -> Mapping[str, str]:
         """Its part of the job's environment; each `FLOODMARK_JOB_SOURCE_X` is `{source.x}` in a template too."""
 
-    def offer(self, records: Sequence[SourceRecord]) -> None:
-        """Puts these records into it, after those before; returns when the job can see them."""
+    def offer(self, records: Sequence[SourceRecord], *, is_last: bool) -> None:
+        """Puts these records into it, after those before; returns when the job can see them.
 
-    def end(self) -> None:
-        """Says that no record follows, if a source of this kind can."""
+        `is_last`: it says with the last of them that none follows, if a source of this kind can.
+        """
 
     def spark_end(self) -> SparkEnd:
         """What a checkpoint of Spark tells when it has read everything that was offered."""

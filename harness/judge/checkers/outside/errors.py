@@ -13,7 +13,7 @@ from harness.history.verdict import Anomaly
 from harness.judge.checkers.evidence import shortfalls_of
 from harness.judge.checkers.invariant import Findings
 from harness.judge.checkers.outside.finish import Finish
-from harness.judge.checkers.outside.job_trace import OutsideTrace, is_failed_exit
+from harness.judge.checkers.outside.job_trace import JobFaultSpan, OutsideTrace, is_failed_exit
 from harness.judge.checkers.outside.replay import named
 from harness.judge.checkers.outside.slots import RecordKey, cells
 
@@ -67,7 +67,14 @@ def _of_letters(trace: OutsideTrace) -> Iterator[Anomaly]:
             yield Anomaly(kind="double-routed", id=cells(key), events=shown_by, say=say)
 
 
-def find_evidence(trace: OutsideTrace) -> Findings | str:
+def _replaced(trace: OutsideTrace, fault: JobFaultSpan) -> bool:
+    """Whether a start that exited by the fault was followed by another."""
+    ends = (one.n for one in trace.exits if one.by == fault.begin.f and one.n > fault.begin.n)
+    first, starts = min(ends, default=math.inf), trace.begun_at_end
+    return any(start.n > first for start in starts)
+
+
+def find_evidence(trace: OutsideTrace, finish: Finish) -> Findings | str:
     """V23."""
     if trace.header.expects is None and not trace.faults:
         return "nothing is expected, and there is no fault"
@@ -80,10 +87,17 @@ def find_evidence(trace: OutsideTrace) -> Findings | str:
     begins, ends = [fault.begin for fault in trace.faults], [fault.end for fault in trace.faults if fault.end]
     shortfalls = [*shortfalls_of([*begins, *ends], expects.faults, counts)]
     bitten = trace.replay.bitten()
-    proven = (fault for fault in trace.faults if fault.end is not None and fault.end.evidence)
-    if trace.faults and trace.has_log and not any(bitten[fault.index] for fault in proven):
+    proven = [fault for fault in trace.faults if fault.end is not None and fault.end.evidence]
+    is_followed = finish.done and any(_replaced(trace, fault) for fault in proven)
+    if (
+        trace.faults
+        and trace.has_log
+        and not is_followed
+        and not any(bitten[fault.index] for fault in proven)
+    ):
         shortfalls.append(
-            "after no fault with evidence did the table get a row that was missing when the fault began"
+            "after no fault with evidence did the table get a row that was missing when the fault began, and none ended"
+            " a start that another one followed"
         )
     return Findings(
         unread=tuple(f"the fault {shown(end.f)} itself failed" for end in ends if end.error is not UNSET),

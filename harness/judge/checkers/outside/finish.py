@@ -94,11 +94,15 @@ def _unsettled(trace: OutsideTrace, finished: JobFinished) -> str:
         for key, record in trace.records.by_key.items()
         if key not in trace.excused and not record.expects_nothing
     }
-    for key in last_of_part.values():
+    passed = {
+        record.part
+        for key, record in trace.records.by_key.items()
+        if record.sentinel and not any(map(missing, trace.slots_of(key)))
+    }
+    for part, key in last_of_part.items():
         for slot in trace.slots_of(key):
-            if missing(slot):
-                part = trace.records.by_key[key].part
-                return f"{named(slot)}, the last of part {part}, was not in the table"
+            if missing(slot) and part not in passed:
+                return f"{named(slot)}, the last of part {part}, was not in the table, nor was a sentinel"
     return _came_later(trace, missing)
 
 
@@ -109,6 +113,7 @@ def _came_later(trace: OutsideTrace, missing: Callable[[SlotKey], int]) -> str:
         if not trace.whole(number):
             continue
         for slot, rows in reading.slots.items():
-            if slot[0] in trace.records.by_key and rows.missing < missing(slot):
+            record = trace.records.by_key.get(slot[0])
+            if record is not None and not record.sentinel and rows.missing < missing(slot):
                 return f"a row of {named(slot)} that was missing then is in the table in reading {number}"
     return ""

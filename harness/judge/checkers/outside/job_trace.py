@@ -171,8 +171,12 @@ class OutsideTrace:
     @cached_property
     def excused(self) -> frozenset[RecordKey]:
         """The offered records of which nothing has to be visible."""
-        dead = (key for key in self.readings[1].dead if key in self.records.by_key)
-        return frozenset(key for key in dead if self.faults or self.records.by_key[key].fails)
+        records, dead = self.records.by_key, self.readings[1].dead
+        return frozenset(
+            key
+            for key, one in records.items()
+            if one.sentinel or (key in dead and (self.faults or one.fails))
+        )
 
     @cached_property
     def highest_j(self) -> dict[RecordKey, int]:

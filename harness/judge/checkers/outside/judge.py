@@ -69,7 +69,7 @@ _SEEN: Mapping[str, _Seen] = {
         ),
         _Seen(name="V16", find=find_liveness, vacuous=""),
         _Seen(name="V20", find=find_visible_errors, vacuous="no record fails, and there is no dead letter"),
-        _Seen(name="V23", find=lambda trace, _: find_evidence(trace), vacuous="nothing was expected"),
+        _Seen(name="V23", find=find_evidence, vacuous="nothing was expected"),
         _Seen(
             name="V24", find=lambda trace, _: find_explained_exits(trace), vacuous="the job was never started"
         ),

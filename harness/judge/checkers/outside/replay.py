@@ -257,7 +257,8 @@ class TableReplay:
             self.found.setdefault(("deleted", key), SlotHistory(shown_by, say))
         if not self._is_read:
             slot.least = missing if slot.least is None else min(slot.least, missing)
-        if self._is_over and missing < slot.missing_there and self.less_later is None:
+        is_later = self._is_over and missing < slot.missing_there and self.less_later is None
+        if is_later and not self._records.by_key[key[0]].sentinel:
             say = f"a row of {named(key)} that was missing then is in the table later (event {n})"
             self.less_later = SlotHistory((n,), say)
         if missing != before and (faults := slot.now_missing(missing, self._faults)) is not None:

@@ -61,13 +61,14 @@ def _without_negative_zero(value: object) -> object:
 class Sourced:
     """One offered record."""
 
-    __slots__ = ("expect", "fails", "key", "n", "part", "pos")
+    __slots__ = ("expect", "fails", "key", "n", "part", "pos", "sentinel")
 
     def __init__(self, offer: Offer) -> None:
         self.n = offer.n
         self.part = offer.part
         self.pos = offer.pos
         self.fails = offer.fails is True
+        self.sentinel = offer.sentinel is True
         self.key: Hashable = NO_KEY if offer.key is UNSET else identity(offer.key)
         expect = [] if self.fails else offer.expect
         self.expect = None if expect is UNSET else tuple(map(digest, expect))

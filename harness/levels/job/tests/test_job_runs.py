@@ -172,6 +172,49 @@ def test_a_job_that_commits_its_position_before_its_rows_loses_whether_it_exits_
     assert _failed(outcome) == {"V8": {"lost"}}
 
 
+def _kill_at(when: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {"id": "kill", "do": "kill_driver", "when": when}
+
+
+BEFORE_LAST = _kill_at({"sink": "commit", "nth": 4, "moment": "before"})
+AFTER_LAST = _kill_at({"sink": "commit", "nth": 4, "moment": "after"})
+BUFFERED = _kill_at({"sink": "message", "nth": 12, "moment": "after"})
+"""Behind the first batch, whose position is saved and whose rows wait for more; with `right` nothing is saved."""
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "table"])
+def test_the_last_rows_of_a_job_that_waits_for_ever_are_lost_when_further_records_come_through(
+    stage: OpenLevels, kind: str
+) -> None:
+    outcome = stage.run(_order("ahead", "stays", ends="settles", kind=kind, faults=[BEFORE_LAST]))
+
+    assert [event["how"] for event in _events(outcome, "finished")] == ["settled"]
+    assert _failed(outcome) == {"V8": {"lost"}}
+    assert {one.outcome for one in outcome.judgement.invariants if one.invariant == "V23"} == {Outcome.PASS}
+    assert outcome.accounting["sentinels"] == 3
+
+
+@pytest.mark.parametrize(("word", "failed"), [("ahead", {"V8": {"lost"}}), ("right", {})])
+def test_further_records_push_out_what_waits_in_a_buffer_and_what_it_lost_is_lost(
+    stage: OpenLevels, word: str, failed: dict[str, set[str]]
+) -> None:
+    outcome = stage.run(_order(word, "stays", "buffer=20", ends="settles", faults=[BUFFERED]))
+
+    assert _failed(outcome) == failed
+    assert outcome.judgement.outcome is (Outcome.FAIL if failed else Outcome.PASS), outcome.judgement
+
+
+@pytest.mark.parametrize(("words", "how"), [(["behind"], "exit"), (["behind", "unaware"], "all-rows")])
+def test_a_start_whose_position_is_behind_the_end_of_the_table_learns_it_or_is_not_stuck(
+    stage: OpenLevels, words: list[str], how: str
+) -> None:
+    outcome = stage.run(_order("right", *words, kind="table", faults=[AFTER_LAST]))
+
+    assert outcome.judgement.outcome is Outcome.PASS, outcome.judgement
+    assert [event["how"] for event in _events(outcome, "finished")] == [how]
+    assert any("had nothing left to read" in note for note in outcome.threats) is ("unaware" in words)
+
+
 def _faults_of(scenario: str) -> list[dict[str, Any]]:
     [(_, shipped)] = load_jobs([scenario])
     dumped: list[dict[str, Any]] = shipped.model_dump(mode="json", by_alias=True)["faults"]

@@ -197,6 +197,7 @@ def _seen(*rows: dict[str, Any], **more: Any) -> EndSignals:
         last_start_us=2_000_000,
         faults_settled=True,
         last_fault_us=None,
+        rounds=0,
         quiet_us=1_000_000,
         start_up_us=100_000,
         state=Path("/nowhere"),

@@ -79,7 +79,7 @@ def _fields(shape: _Shape) -> dict[str, tuple[dict[str, Test], dict[str, Test]]]
     return {
         "offer": (
             {"part": _int(0), "pos": _int(), "id": shape.id},
-            {"key": _any, "expect": shape.expect, "fails": _flag},
+            {"key": _any, "expect": shape.expect, "fails": _flag, "sentinel": _flag},
         ),
         "start": ({"start": _int(1)}, {}),
         "exit": ({"start": _int(1)}, {"code": _int(), "signal": _int(1), "by": _text}),

@@ -93,6 +93,8 @@ class _Run:
             offer["fails"] = False
         if self.header["expect_from"] != "none" and not offer.get("fails") and draw.chance(850):
             offer["expect"] = [draw.one_of(*_VALUES) for _ in range(draw.one_of(0, 1, 1, 1, 2, 3, 6))]
+        if draw.chance(80):
+            offer["sentinel"] = draw.chance(900)
         self.offers.append(offer)
         self.add("offer", **offer)
 

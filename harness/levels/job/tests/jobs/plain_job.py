@@ -6,6 +6,9 @@
     ahead        commits its position before its rows: loses after a kill between the two
     cycle=A/B+C  of each batch commits A, then B with C; they are rows, place, audit
     stays        goes on waiting after the last record
+    behind       asks the table `inbox` only for what is behind its position, and `inbox_end` for the end
+    unaware      does not ask `inbox_end`
+    buffer=N     keeps rows until it has N, and its position with them, or with `ahead` before them
     says-done    makes the done file, and goes on waiting
     no-state     keeps no position: reads all again, and writes under a key
     crashes      exits with code 3 after the first batch
@@ -69,10 +72,15 @@ def connect(link: str) -> Any:
     )
 
 
-def lines() -> Iterator[str | None]:
-    """The lines of the source in order; None: none is there now."""
-    kind = os.environ["FLOODMARK_JOB_SOURCE_KIND"]
-    yield from {"folder": of_folder, "file": of_file, "table": of_table}[kind]()
+def lines(skip: int) -> Iterator[str | None]:
+    """The lines of the source in order, with `behind` those from number `skip` on; None: none is there now."""
+    match os.environ["FLOODMARK_JOB_SOURCE_KIND"]:
+        case "folder":
+            yield from of_folder()
+        case "file":
+            yield from of_file()
+        case _:
+            yield from of_table(skip)
 
 
 def of_folder() -> Iterator[str | None]:
@@ -101,24 +109,27 @@ def of_file() -> Iterator[str | None]:
         yield None
 
 
-def of_table() -> Iterator[str | None]:
-    inbox, place = connect("SINK"), -1
+def of_table(skip: int) -> Iterator[str | None]:
+    inbox, place = connect("SINK"), skip - 1 if "behind" in WORDS else -1
     while True:
         inbox.rollback()
         with inbox.cursor() as cursor:
             cursor.execute("SELECT pos, body, last FROM inbox WHERE pos > %s ORDER BY pos", (place,))
             rows = cursor.fetchall()
+            is_over = "unaware" not in WORDS and cursor.execute(
+                "SELECT pos FROM inbox_end WHERE pos <= %s", (place,)
+            )
         for place, body, _ in rows:  # noqa: B007 - the last place is kept
             yield body
         yield None
-        if rows and rows[-1][2]:
+        if is_over or (rows and rows[-1][2]):
             return
 
 
 def batches(skip: int) -> Iterator[list[Any]]:
     """The records from number `skip` on; a short batch when nothing more is there now."""
-    batch, number = [], 0
-    for line in lines():
+    batch, number = [], skip if "behind" in WORDS else 0
+    for line in lines(skip):
         if line is not None:
             number += 1
             if number > skip:
@@ -161,7 +172,7 @@ def written(sink: Any, rows: list[Any], position: int) -> None:
         "audit": f"INSERT INTO audit VALUES ({position})",
     }
     for transaction in CYCLE.split("/"):
-        statements = [steps[step] for step in transaction.split("+")]
+        statements = [steps[step] for step in transaction.split("+") if rows or step != "rows"]
         with sink.cursor() as cursor:
             if "in-one" in WORDS:
                 cursor.execute("; ".join(["START TRANSACTION", *statements, "COMMIT"]))
@@ -182,6 +193,16 @@ def execute_prepared(sink: Any, statement: str) -> None:
     number = sink._read_packet().get_all_data()[1:5]
     sink._execute_command(COMMAND.COM_STMT_EXECUTE, number + bytes([0, 1, 0, 0, 0]))
     sink._read_packet()
+
+
+def buffered(sink: Any, rows: list[Any], position: int) -> list[Any]:
+    """Writes the rows if there are enough; those that still wait."""
+    if len(rows) >= seconds("buffer"):
+        written(sink, rows, position)
+        return []
+    if CYCLE.startswith("place"):
+        written(sink, [], position)
+    return rows
 
 
 def begun(sink: Any) -> int:
@@ -228,16 +249,16 @@ def main() -> int:
         NEVER.wait(seconds("slow"))
     NEVER.wait(seconds("late"))
     lookups, sink = connect("LOOKUPS"), connect("SINK")
-    position = begun(sink)
+    position, rows = begun(sink), []
     for batch in batches(position):
         NEVER.wait(seconds("pace"))
         if not lookups.open:
             lookups = connect("LOOKUPS")
-        rows = list(looked_up(lookups, batch))
+        rows += looked_up(lookups, batch)
         if "connects" in WORDS:
             lookups.close()
         position += len(batch)
-        written(sink, rows, position)
+        rows = buffered(sink, rows, position)
         if "crashes" in WORDS:
             return 3
         if "says-done" in WORDS and position >= int(os.environ.get("RECORDS", "60")):

@@ -7,6 +7,7 @@ when no start lives.
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -44,7 +45,7 @@ from harness.levels.job.sink_rows import id_text
 from harness.levels.job.sources import JobSource
 from harness.levels.job.spark_engine import find_checkpoints, is_spark, spark_is_behind
 from harness.levels.job.table_watch import TableWatch, note_tables
-from harness.levels.job.traffic import Message, requests_over
+from harness.levels.job.traffic import Message, Traffic, noted, requests_over
 from harness.scenario.outcome import FaultRecord
 from harness.system.clock import Deadline, monotonic_us, pause
 from harness.system.errors import WorldError
@@ -66,6 +67,10 @@ _BACK_OFF_S: Final = (0.0, 0.2, 0.5, 1.0, 2.0)
 _SHORT_LIFE_S: Final = 1.0
 _CATCH_UP_S: Final = 30.0
 _FURTHER_S: Final = 20.0
+_DROPPED: Final = (
+    "The finished job was not started once more: its own end emptied its state folder, so that it would do all again,"
+    ' and no supervisor starts a finished job again. If it never ends (`ends = "settles"`), it is started once more.'
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +130,8 @@ class JobRun:
     """None: not known yet."""
     why_no_further_start: str = ""
     """Why a run with faults is not started once more when it is done; empty: it is."""
+    had_files: bool = False
+    """Whether there was a file in its state folder while it ran."""
     ground: JobSetup = field(init=False)
     how: How | None = None
     """Rule by which the job counted as finished; None: unfinished."""
@@ -187,6 +194,11 @@ class JobRun:
         return bool(exits) and self.seen.is_written_after(exits[-1])
 
     @property
+    def has_files(self) -> bool:
+        """Whether there is a file in its state folder, at any depth."""
+        return any(files for _, _, files in os.walk(self.ground.state))
+
+    @property
     def offered(self) -> int:
         """How many records were offered."""
         return self.offering.offered
@@ -247,6 +259,8 @@ class JobRun:
             self._read()
             if self.pace is None:
                 self.table_statement = self.seen.made_table()
+            if self.how == "exit" and self.had_files and not self.has_files:
+                self.why_no_further_start = _DROPPED
             is_tested_again = not self.is_calm and not self.why_no_further_start
             if is_tested_again and self.how is not None and not self.cut_off:
                 self._start_once_more()
@@ -280,6 +294,7 @@ class JobRun:
             if self.cut_off:
                 break
             self.offering.offer_due(self.began_us)
+            self.had_files = self.had_files or self.has_files
             if monotonic_us() - self._advanced_us >= _ADVANCE_EVERY_US:
                 self._advanced_us = monotonic_us()
                 self.faults.advance(offered=self.offering.offered, first_offer_us=self.offering.first_us)
@@ -579,22 +594,38 @@ class JobRun:
         self.site.observer.phase("job", f"start {self.starts.count + 1}: nothing may change")
         try:
             self._start()
-            idle_us = 2 * pace.first_row_us + pace.quiet_us
-            deadline = Deadline(max(_FURTHER_S, 3 * pace.took_us / 1e6))
-            while not deadline.passed and not self.site.stop.is_set():
-                self.seen.digest()
-                self._reap()
-                is_idle = monotonic_us() - max(self._start_us or 0, *self.seen.row_times[-1:])
-                if self.starts.newest() is None or (is_idle >= idle_us and self.order.job.job.ends != "exit"):
-                    break
-                if self.order.job.job.ends == "file" and self.ground.done.exists():
-                    break
-                pause(_POLL_S)
+            self._await_further_start(pace)
+            ends = self.order.job.job.ends
+            if ends == "exit" and self.starts.newest() is not None and not self.site.stop.is_set():
+                self.notes.append(
+                    f'Started once more, the finished job did not exit, though `ends` is "exit": it was stopped after'
+                    f" {(monotonic_us() - (self._start_us or 0)) / 1e6:.2g} s."
+                )
+                self.site.observer.phase("job", self.notes[-1])
             self._stop()
         finally:
             self.starts.end_all()
             self._reap()
         self._read()
+
+    def _await_further_start(self, pace: Pace) -> None:
+        """Returns when it has ended, or has sent something and written nothing for longer than to a first row."""
+        idle_us = 2 * pace.first_row_us + pace.quiet_us
+        deadline = Deadline(max(_FURTHER_S, 3 * pace.took_us / 1e6))
+        traffic = Traffic(control=self.world.proxy)
+        traffic.skip()
+        with noted(self.world.proxy):
+            while not deadline.passed and not self.site.stop.is_set() and self.starts.newest() is not None:
+                self.seen.digest()
+                self._reap()
+                if not traffic.messages:
+                    traffic.poll()
+                active_us = [*(one.t_us for one in traffic.messages[:1]), *self.seen.row_times[-1:]]
+                if traffic.messages and monotonic_us() - max(active_us) >= idle_us:
+                    return
+                if self.order.job.job.ends == "file" and self.ground.done.exists():
+                    return
+                pause(_POLL_S)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

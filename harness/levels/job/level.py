@@ -293,7 +293,7 @@ def calm_of(run: JobRun) -> CalmRun:
         pace=pace,
         expected=wanted,
         messages=tuple(run.faults.traffic.messages),
-        keeps_files=any(run.ground.state.iterdir()),
+        keeps_files=run.has_files,
         keeps_tables=any(change.table not in not_state for change in changes),
         batches=max((one.batches for one in find_checkpoints(run.ground.state)), default=0),
         run=run,

@@ -215,6 +215,29 @@ def test_a_start_whose_position_is_behind_the_end_of_the_table_learns_it_or_is_n
     assert any("had nothing left to read" in note for note in outcome.threats) is ("unaware" in words)
 
 
+def test_a_finished_job_that_drops_its_state_is_not_started_once_more(stage: OpenLevels) -> None:
+    outcome = stage.run(_order("right", "drops-state", faults=[]))
+
+    assert outcome.judgement.outcome is Outcome.PASS, outcome.judgement
+    assert len(_events(outcome, "start")) == 1
+    [note] = outcome.extras["job"]["notes"]
+    assert "its own end emptied its state folder" in note
+    assert "settles" in note
+
+
+def test_a_further_start_that_does_not_exit_is_told_and_has_time_for_two_first_rows(
+    stage: OpenLevels,
+) -> None:
+    outcome = stage.run(_order("right", "behind", "unaware", kind="table", faults=[]))
+
+    assert outcome.judgement.outcome is Outcome.PASS, outcome.judgement
+    assert any("the finished job did not exit" in note for note in outcome.threats)
+    [_, again] = _events(outcome, "start")
+    [_, ended] = _events(outcome, "exit")
+    calm = outcome.extras["job"]["calm"]
+    assert ended["t"] - again["t"] >= 2_000 * calm["first_row_ms"]
+
+
 def _faults_of(scenario: str) -> list[dict[str, Any]]:
     [(_, shipped)] = load_jobs([scenario])
     dumped: list[dict[str, Any]] = shipped.model_dump(mode="json", by_alias=True)["faults"]

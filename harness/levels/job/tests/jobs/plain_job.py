@@ -8,6 +8,7 @@
     stays        goes on waiting after the last record
     behind       asks the table `inbox` only for what is behind its position, and `inbox_end` for the end
     unaware      does not ask `inbox_end`
+    drops-state  keeps its position in a file, which it removes in the end
     buffer=N     keeps rows until it has N, and its position with them, or with `ahead` before them
     says-done    makes the done file, and goes on waiting
     no-state     keeps no position: reads all again, and writes under a key
@@ -48,6 +49,7 @@ from pymysql.constants import CLIENT, COMMAND
 
 WORDS = set(sys.argv[1:])
 BATCH = 10
+PLACE = Path(os.environ["FLOODMARK_JOB_STATE_FOLDER"], "place")
 NEVER = threading.Event()
 """Is waited for to let time pass."""
 TABLE = "other" if "elsewhere" in WORDS else "enriched"
@@ -180,7 +182,9 @@ def written(sink: Any, rows: list[Any], position: int) -> None:
                     pass
                 continue
             for statement in statements:
-                if "prepared" in WORDS:
+                if statement is steps["place"] and "drops-state" in WORDS:
+                    PLACE.write_text(str(position))
+                elif "prepared" in WORDS:
                     execute_prepared(sink, statement)
                 else:
                     cursor.execute(statement)
@@ -212,6 +216,8 @@ def begun(sink: Any) -> int:
         cursor.execute(f"CREATE TABLE IF NOT EXISTS {TABLE} ({_COLUMNS}{key})")
         if "no-state" in WORDS:
             return 0
+        if "drops-state" in WORDS:
+            return int(PLACE.read_text()) if PLACE.exists() else 0
         cursor.execute("CREATE TABLE IF NOT EXISTS place (one INT PRIMARY KEY, pos BIGINT NOT NULL)")
         cursor.execute("CREATE TABLE IF NOT EXISTS audit (pos BIGINT)")
         cursor.execute("INSERT IGNORE INTO place VALUES (1, 0)")
@@ -249,7 +255,7 @@ def main() -> int:
         NEVER.wait(seconds("slow"))
     NEVER.wait(seconds("late"))
     lookups, sink = connect("LOOKUPS"), connect("SINK")
-    position, rows = begun(sink), []
+    position, rows = begun(sink), list[Any]()
     for batch in batches(position):
         NEVER.wait(seconds("pace"))
         if not lookups.open:
@@ -263,6 +269,7 @@ def main() -> int:
             return 3
         if "says-done" in WORDS and position >= int(os.environ.get("RECORDS", "60")):
             Path(os.environ["FLOODMARK_JOB_DONE_FILE"]).touch()
+    PLACE.unlink(missing_ok=True)
     while {"stays", "says-done"} & WORDS:
         NEVER.wait(0.05)
     return 0

@@ -147,7 +147,16 @@ def _claims(order: Order, header: Header) -> Mapping[str, tuple[object, object]]
             header.bounds.checkpoint_gap is not None,
             by_time or workload.checkpoint_gap is not None,
         ),
+        "barriers": (
+            header.barrier_every,
+            workload.checkpoint_every if order.runner == "continuous" else None,
+        ),
+        "kept checkpoints": (
+            header.keeps is not None,
+            order.runner == "continuous" and not scenario.has_two_servers,
+        ),
         "fencing": (header.fenced, True),
+        "a fixed source": (header.fixed_source, order.mutant is not None),
         "tables": (sorted(header.tables or ()), sorted(_tables(order))),
         "explained failures": (header.explained is not None, True),
         "known results": (header.expect_from == "given", _knows_results(order))

@@ -175,6 +175,12 @@ class Header:
     """Claims that each `res` has in `raised` the error with which its call, or its timeout handler, ended."""
     substitute: tuple[Any, ...] | None = None
     """What a timeout yields, with `on_timeout` `substitute`."""
+    barrier_every: AtLeast1 | None = None
+    """Claims that a barrier stands in front of every so many positions of a source, which each attempt obeys (V18)."""
+    keeps: AtLeast1 | None = None
+    """Claims that a restart goes on from one of so many newest completed checkpoints, which are not retired (V11)."""
+    fixed_source: bool = False
+    """Claims that the source is deterministic: who reads it otherwise than before breaks V10, not the format."""
     run: Any = None
 
 

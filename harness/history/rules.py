@@ -272,6 +272,7 @@ class Rules:
         self._outputs = header is not None and header.effects == "outputs"
         self._explained = header is not None and header.explained is not None
         self._unexpecting = header is not None and header.expect_from == "none"
+        self._judges_reading = header is not None and header.fixed_source
         self._tables = _TableRules(header)
         self._versions = AnnouncedVersions()
         self._order = LineOrder()
@@ -398,6 +399,8 @@ class Rules:
             life.lacks_restore = restores and not life.restores and not self._excused("restore", life=life)
         if life.end:
             yield f"`{kind}` of {life.named} follows its `end`"
+        if self._judges_reading:
+            return
         wanted, pos = life.next_pos, good.get("pos")
         if pos is None:
             life.next_pos = None if wanted is None else wanted + 1

@@ -794,6 +794,27 @@ def v10(page: Page) -> Findings:
                 earlier = any(_acknowledged(page, s, b, done) for b in page.attempts(s) if b < a)
                 yield Finding("stale-ack" if earlier else "incomplete", s, None, done["c"], done["n"])
     yield from _two_ends(page)
+    yield from _misread(page) if page.header.get("fixed_source") else ()
+
+def _misread(page: Page) -> Findings:
+    """With `fixed_source`: read otherwise than before. An element is what it is, where, and with what."""
+    read = page.kind("in", "wm")
+    for i, e in enumerate(read):
+        own = [o for o in read if e["k"] == "in" == o["k"] and o["id"] == e["id"]]
+        if page.kind("rescale"): own = [o for o in own if o["s"] == e["s"]]
+        there = next(o for o in read if (o["s"], o["pos"]) == (e["s"], e["pos"]))
+        before = [o["pos"] for o in read[:i] if (o["s"], o["a"]) == (e["s"], e["a"])]
+        gap = bool(before) and e["pos"] != before[-1] + 1
+        other, place = _element_read(there) != _element_read(e), [(o["s"], o["pos"]) for o in own[:1]]
+        fields = ["key", "ts", *["expect"] * all("expect" in o for o in (*own[:1], e))]
+        if other or gap or any(stood != (e["s"], e["pos"]) for stood in place): yield shown("skipped", e)
+        elif own and any(_field(own[0], name) != _field(e, name) for name in fields): yield shown("altered", e)
+
+def _element_read(e: Json) -> tuple[Any, ...]:
+    return (e["k"], e.get("id"), e.get("w"))
+
+def _field(e: Json, name: str) -> object:
+    return canonical(e[name]) if name in e else None if name == "key" else canonical(None)
 
 def _running(page: Page, s: int, by: int) -> int | None:
     """Its newest attempt, if the subtask has started and not ended."""
@@ -870,6 +891,21 @@ def v11(page: Page) -> Findings:
         if snap is None: continue
         yield from (Finding(kind, s, None, c, n) for kind, _ in _astray(page, s, a, snap["elements"], snap["pos"]))
     for rescale in page.kind("rescale"): yield from _redistributed(page, rescale)
+    yield from kept(page) if "keeps" in page.header else ()
+
+def kept(page: Page) -> Findings:
+    """With `keeps`: who starts from nothing beside a checkpoint, or retires one of the newest."""
+    for s, a in page.every_attempt():
+        for start in [e for e in page.of(s, a, "start") if e["from"] is None and page.of(s, a, "in", "wm", "end")]:
+            numbers = {e["c"] for e in page.of(s, None, "snap") if e["n"] < start["n"] and e["a"] < a}
+            left = [c for c in numbers if page.restorable(s, c, start["n"])]
+            if left: yield Finding("started-over", s, None, max(left), start["n"])
+    for e in page.kind("retire"):
+        for s in page.subtasks:
+            done = sorted({o["c"] for o in page.completers(s) if o["n"] < e["n"]})[-page.header["keeps"] :]
+            if any(c <= e["c"] and page.restorable(s, c, e["n"]) for c in done):
+                yield shown("retired-early", e)
+                break
 
 def _astray(page: Page, s: int, a: int, elements: list[Json], pos: int) -> Iterator[tuple[str, Json]]:
     """Where the attempt does not go on with these elements, from this position."""
@@ -1019,6 +1055,20 @@ def v18(page: Page) -> Findings:
         new = [s for s, snap in snaps if not any(page.snap(s, e["c"], e["n"]) is snap for e in earlier)]
         if not earlier or new: completed.append(done)
     yield from _gaps(page, page.subtasks, completed, s=None, ended=page.finished())
+
+def left_out(page: Page) -> Findings:
+    """With `barrier_every`: an attempt is behind a barrier, and has not taken its checkpoint."""
+    every = page.header.get("barrier_every", 0)
+    for s, a in page.every_attempt() if every else ():
+        began = page.beginner(s)
+        first, number = (0, 0) if began is None else (len(page.share(s) or []), began["c"])
+        restored, known = page.start(s, a)["from"] or 0, set()
+        for e in page.of(s, a, "in", "wm", "snap"):
+            if e["k"] == "snap": known.add(e["c"])
+            passed = number + (e["pos"] - first) // every if e["k"] != "snap" else 0
+            for c in [c for c in range(restored + 1, passed + 1) if c not in known]:
+                yield shown("left-out", e)._replace(c=c)
+            if e["k"] != "snap": known |= set(range(restored + 1, passed + 1))
 
 def _gaps(
     page: Page, subtasks: list[int], fresh: list[Json], *, s: int | None, ended: bool, stopped: Json | None = None
@@ -1374,6 +1424,8 @@ def opinions(lines: list[Json]) -> dict[str, Opinion]:
     fenced = bool(page.header.get("fenced", True) and written)
     segments, explained = not page.ordered and not page.coalesces, "explained" in page.header
     epochs, gap = page.sink in {"atomic", "two-phase"}, "checkpoint_gap" in page.bounds
+    goes_on = gap or "barrier_every" in page.header
+    restarts |= "keeps" in page.header and any(kept(page))
     open_, giveups = not page.finished(), page.kind("giveup")
     return {
         "V1": _opinion(v1(page), claimed=page.ordered, exposed=results),
@@ -1392,7 +1444,7 @@ def opinions(lines: list[Json]) -> dict[str, Opinion]:
         "V14": _opinion(v14(page), exposed=calls),
         "V15": _opinion([*v15(page), *retries(page)], exposed=calls),
         "V16": _opinion(v16(page), pending=any(is_excused(page, e) for e in giveups) or (open_ and not giveups)),
-        "V18": _opinion(v18(page) if gap else (), claimed=gap, exposed=starts),
+        "V18": _opinion([*(v18(page) if gap else ()), *left_out(page)], claimed=goes_on, exposed=starts),
         "V19": _opinion(v19(page), claimed=any("nonce" in e for e in page.kind("call", "res"))),
         "V20": _on_v20(page),
         "V21": _opinion(v21(page), exposed=bool(page.kind(*LIVES))),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from harness.database.coordinated_sink import PARTS_KEPT
 from harness.faults.parts.parts import SINK_FORMS, OwnEffects
 from harness.scenario.model import Scenario
 from harness.scenario.order import Order
@@ -55,10 +56,13 @@ def header_of(order: Order, *, expected: Expected | None = None) -> JsonView:
         "sink": "rollback" if order.runner == "stateful" else SINK_FORMS[scenario.sink].claimed_as,
         "effects": "outputs" if scenario.effects is None else "records",
         "fenced": True,
+        **_checkpoints(order),
         "tables": _tables_of_state(scenario) if order.runner == "stateful" else _tables(scenario),
         **_expect_from(order, expected),
         "raised": True,
         **({"substitute": on_timeout} if isinstance(on_timeout := operator.on_timeout, list) else {}),
+        # With a planted defect the reader is judged as well; a contradiction without one is a defect of the harness.
+        **({} if order.mutant is None else {"fixed_source": True}),
         "explained": "together" if LEVELS[order.level].restarts_together else "alone",
         **_claims_by_key(order, expected),
         "expects": {
@@ -175,6 +179,19 @@ def _retry(order: Order) -> JsonView:
             "profile": "strict",
         }
     }
+
+
+def _checkpoints(order: Order) -> Mapping[str, int]:
+    """Where barriers stand, and how many completed checkpoints are kept; a failover may lose some of those.
+
+    The other runners of Spark cut where their batches end, and restore what Spark kept.
+    """
+    scenario = order.scenario
+    if order.runner != "continuous":
+        return {}
+    every = scenario.workload.checkpoint_every
+    keeps = {} if scenario.has_two_servers else {"keeps": 1 if scenario.sink == "atomic" else PARTS_KEPT}
+    return keeps if every is None else {"barrier_every": every, **keeps}
 
 
 def _on_timeout(scenario: Scenario) -> Mapping[str, str]:

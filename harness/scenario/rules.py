@@ -583,10 +583,11 @@ _BLIND = (
         when=lambda parts: (
             parts.workload is not None
             and parts.workload.checkpoint_gap is None
+            and parts.workload.checkpoint_every is None
             and not (parts.calm and parts.workload.checkpoint_interval is not None)
         ),
         say="nothing bounds the time between two checkpoints",
-        hint="write `workload.checkpoint_gap`, or `checkpoint_interval` and no fault",
+        hint="write `workload.checkpoint_gap` or `checkpoint_every`, or `checkpoint_interval` and no fault",
     ),
     _Blind(
         invariants=("V23",),

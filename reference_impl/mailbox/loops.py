@@ -160,8 +160,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., object], *args: object, context: Context | None = None
     ) -> Handle:
-        """Run `callback` after `delay` seconds, rounded to milliseconds."""
-        return self._schedule(self._now_ms + round(delay * 1000), Handle(callback, args, context))
+        """Run `callback` after `delay` seconds, rounded to milliseconds; a shorter wait takes one, so time goes on."""
+        wait_ms = round(delay * 1000) or (delay > 0)
+        return self._schedule(self._now_ms + wait_ms, Handle(callback, args, context))
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: object, context: Context | None = None

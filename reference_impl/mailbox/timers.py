@@ -87,6 +87,10 @@ class Timeouts:
             waiting.popleft()
         return waiting[0][0] if waiting else inf
 
+    def pending(self) -> list[Timer]:
+        """The entries without results, as timers."""
+        return [[at, number, one.time_out] for at, number, one in self._waiting if one.results is None]
+
     def take_due(self, now_ns: int) -> list[Timer]:
         """Remove and return the entries that are due, as timers."""
         waiting, due = self._waiting, list[Timer]()
@@ -150,6 +154,12 @@ class Timers:
             heappop(heap)
         next_ns = min([heap[0][0] if heap else inf, *(timeouts.next_ns() for timeouts in self._timeouts)])
         return None if next_ns == inf else int(next_ns) // NS_PER_MS
+
+    def next_callback(self) -> Callable[[], None] | None:
+        """What the first pending timer calls, or None."""
+        timers = [timer for timer in self._heap if timer[2] is not None]
+        timers += [timer for timeouts in self._timeouts for timer in timeouts.pending()]
+        return min(timers)[2] if timers else None
 
     def register(self, delay_ms: int, callback: Callable[[], None]) -> Timer:
         """Run `callback` as mail once `delay_ms` has passed; after `quiesce`, never (T6)."""

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from harness.database.checkpoint_store import CheckpointUnreadable
+from harness.database.checkpoint_store import CheckpointUnreadable, StoreLost
 from harness.database.coordinated_sink import PARTS_KEPT, CoordinatedSink
 from harness.database.epoch import CheckpointPart, Restored
-from harness.history.event import Abort
+from harness.history.event import Abort, Retire
 from harness.history.notes import Deciding
 from harness.sut.coordination import AttemptLog
 from harness.sut.defects.defect import SIM_AND_LIVE, both, can_be_superseded, sink_is
@@ -198,6 +198,35 @@ def starting_anew(store: Kind) -> Kind:
 
 
 @made_once
+def falling_back_once(store: Kind) -> Kind:
+    """`store`, which goes back by one checkpoint at most, and else restores nothing."""
+
+    class OnceStore(store):  # type: ignore[misc]
+        def restore(self, parts: Sequence[CheckpointPart], *, committed: int) -> Restored:
+            try:
+                restored: Restored = super().restore(parts[:2], committed=committed)
+            except StoreLost:
+                return Restored(saved=None, passed_over=())
+            return restored
+
+    return OnceStore
+
+
+@made_once
+def retiring_at_once(coordinator: Kind) -> Kind:
+    """`coordinator`, which retires all checkpoints but the newest two."""
+
+    class HastyCoordinator(coordinator):  # type: ignore[misc]
+        def __init__(self, driver: Any, *, note: Any) -> None:
+            def hasty(kind: Any, **fields: Any) -> None:
+                note(kind, **{**fields, "c": fields["c"] + 1} if kind is Retire else fields)
+
+            super().__init__(driver, note=hasty)
+
+    return HastyCoordinator
+
+
+@made_once
 def restoring_oldest(store: Kind) -> Kind:
     """`store`, which restores the oldest checkpoint that is kept: its list is sorted the other way."""
 
@@ -357,6 +386,28 @@ OF_COORDINATORS = (
         applies=both(_STORED, store_fails),
         scenario="newest-missing-two-phase",
         convicted_by=("V15", "V16", "V24"),
+    ),
+    Stranger(
+        name="falls-back-once",
+        about="if the two newest checkpoints cannot be read, the attempt begins without one",
+        component="checkpoint store",
+        breaks="a restart resumes from the newest readable completed checkpoint",
+        variant=Variant(store=falling_back_once),
+        where=f"{_COORDINATED}; the store fails; {_RESTORED}",
+        applies=both(_STORED, store_fails),
+        scenario="two-newest-missing",
+        convicted_by=("V11", "V15"),
+    ),
+    Stranger(
+        name="retires-one-too-many",
+        about="of the three checkpoints that are kept the oldest is retired",
+        component="coordinator",
+        breaks="a checkpoint that is kept may be restored",
+        variant=Variant(coordinator=retiring_at_once),
+        where=_COORDINATED,
+        applies=store_is_used,
+        scenario="two-newest-missing",
+        convicted_by=("V11",),
     ),
     Stranger(
         name="restores-oldest-kept",

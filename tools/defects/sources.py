@@ -6,13 +6,15 @@ gets the reference's elements, except at the end.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, Final
 
 from msgspec.structs import replace
 
+from harness.database.epoch import Takeover
 from harness.scenario.model import Scenario
-from harness.sut.defects.defect import has_watermarks
-from harness.sut.variant import Variant
+from harness.sut.defects.defect import both, has_watermarks
+from harness.sut.variant import Kind, Variant, made_once
 from reference_impl.elements import EndOfInput, Record, Watermark
 from tools.defects.kinds import Stranger
 from tools.defects.where import is_restored
@@ -92,12 +94,52 @@ class _EndsEarly(_Source):
         return EndOfInput() if is_last and position else element
 
 
+class _EveryThirdLeftOut(_Source):
+    """Has no barrier where the number can be divided by three."""
+
+    def __init__(self, source: Any) -> None:
+        super().__init__(source)
+        self.barrier_before = self._barrier_before
+
+    def _barrier_before(self, position: int) -> Any:
+        barrier = self._source.barrier_before(position)
+        return barrier if barrier is None or barrier.checkpoint_id % 3 else None
+
+
+class _BarriersOfTheFirst(_Source):
+    """Has barriers for an attempt that began at position 0 alone."""
+
+    def __init__(self, source: Any) -> None:
+        super().__init__(source)
+        self.barrier_before = lambda position: None if self._began else source.barrier_before(position)
+
+
+@made_once
+def _resuming_ahead(sink: Kind) -> Kind:
+    """`sink`, which restores a position three elements behind the stored one."""
+
+    class AheadSink(sink):  # type: ignore[misc]  # a class made of a class
+        def take_over(self, **how: Any) -> Takeover:
+            taken: Takeover = super().take_over(**how)
+            if taken.saved is None:
+                return taken
+            return dataclasses.replace(
+                taken, saved=dataclasses.replace(taken.saved, position=taken.saved.position + 3)
+            )
+
+    return AheadSink
+
+
 _REPLAY = "a replay gives the elements that were read before"
 _RESTORED = "an attempt is killed, or superseded"
 
 
 def _plain(scenario: Scenario) -> bool:
     return scenario.task is None and not scenario.workload.reuses_objects
+
+
+def _has_barriers(scenario: Scenario) -> bool:
+    return scenario.workload.checkpoint_every is not None
 
 
 def _replayed(scenario: Scenario) -> bool:
@@ -126,6 +168,17 @@ OF_SOURCES = (
         convicted_by=("V8", "V9", "V15"),
     ),
     Stranger(
+        name="resumes-at-another-position",
+        about="a restored position is three elements further than the stored one",
+        component="source",
+        breaks=_REPLAY,
+        variant=Variant(sink=_resuming_ahead),
+        where=_RESTORED,
+        applies=is_restored,
+        convicted_by=("V11", "V10"),
+        scenario="chained-operators",
+    ),
+    Stranger(
         name="replays-without-time",
         about="records that are read after a restore have no event time",
         component="source",
@@ -144,6 +197,28 @@ OF_SOURCES = (
         where=f"there are watermarks; {_RESTORED}",
         applies=lambda scenario: _replayed(scenario) and has_watermarks(scenario),
         convicted_by=("V6",),
+    ),
+    Stranger(
+        name="every-third-barrier-left-out",
+        about="every third checkpoint is not taken",
+        component="source",
+        breaks="an attempt takes each checkpoint whose barrier it reads",
+        variant=Variant(source=_EveryThirdLeftOut),
+        where="barriers at fixed positions",
+        applies=_has_barriers,
+        convicted_by=("V18",),
+        scenario="kill-after-commit",
+    ),
+    Stranger(
+        name="no-barriers-after-restart",
+        about="an attempt that was restored takes no checkpoint but its last",
+        component="source",
+        breaks="an attempt takes each checkpoint whose barrier it reads",
+        variant=Variant(source=_BarriersOfTheFirst),
+        where=f"barriers at fixed positions; {_RESTORED}",
+        applies=both(_has_barriers, _replayed),
+        convicted_by=("V18",),
+        scenario="two-newest-torn",
     ),
     Stranger(
         name="source-ends-early",

@@ -21,7 +21,7 @@ from harness.sut.variant import Variant
 from reference_impl.elements import Watermark
 from reference_impl.mailbox.loops import clock_of
 from reference_impl.mailbox.mailbox import MailboxExecutor
-from reference_impl.mailbox.timers import Timers
+from reference_impl.mailbox.timers import Timer, Timers
 from reference_impl.state.internal_timer_services import (
     AdvancingTimers,
     InternalTimerServices,
@@ -35,7 +35,7 @@ from reference_impl.state.internal_timers import (
     TimersHandle,
 )
 from tools.defects.keyed_state import OneCheckpointOld
-from tools.defects.kinds import PropertyDefect
+from tools.defects.kinds import PropertyDefect, Stranger
 from tools.defects.where import clock_jumps, has_timeout
 
 
@@ -55,6 +55,34 @@ class _WallClockTimers(Timers):
     def wake_at(self, instant_ns: int) -> None:
         """Wakes when the loop's clock has advanced by as much as the wall clock lacks now."""
         super().wake_at(self._loop_ns() + instant_ns - self.now_ns())
+
+
+class _LateClockTimers(Timers):
+    """Timers whose clock is a little behind the one that wakes them, so what wakes them is never due."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, executor: MailboxExecutor, *, wall_ns: Callable[[], int]
+    ) -> None:
+        del wall_ns
+        super().__init__(loop, executor)
+        self.now_ns = lambda: clock_of(loop)() - 1
+
+
+class _EagerTimers(Timers):
+    """Timers whose callbacks register themselves again, without a delay."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, executor: MailboxExecutor, *, wall_ns: Callable[[], int]
+    ) -> None:
+        del wall_ns
+        super().__init__(loop, executor)
+
+    def register(self, delay_ms: int, callback: Callable[[], None]) -> Timer:
+        def again() -> None:
+            callback()
+            super(_EagerTimers, self).register(0, again)
+
+        return super().register(delay_ms, again)
 
 
 class _LosesTimers(Keeping):
@@ -357,5 +385,23 @@ OF_TIMERS = (
         replaces=_PROCESSOR,
         statements=("M8",),
         wrong=_ContinuesAsOrdinaryMail,
+    ),
+    Stranger(
+        name="clock-behind-its-alarm",
+        about="the clock of the timers is a nanosecond behind the one that wakes them",
+        component="timers",
+        breaks="a timer fires when its time has come",
+        variant=Variant(timers=_LateClockTimers),
+        levels=("sim",),
+        convicted_by=("V16",),
+    ),
+    Stranger(
+        name="timers-without-end",
+        about="each timer that has fired registers itself again at once",
+        component="timers",
+        breaks="a timer fires once",
+        variant=Variant(timers=_EagerTimers),
+        levels=("sim",),
+        convicted_by=("V16",),
     ),
 )

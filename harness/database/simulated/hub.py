@@ -22,6 +22,8 @@ Due = list[Any]
 _TIE_BITS: Final = 20
 _ASK_EVERY: Final = 1 << 12
 """Steps between two questions whether the run is ended from outside: some milliseconds of real time."""
+_STEPS_OF_A_LOOP: Final = 10 * _ASK_EVERY
+"""So many steps without a new event or a later instant are a loop: a run of thousands of records makes some dozens."""
 
 
 class Killed(GreenletExit):  # type: ignore[misc]  # greenlet has no stubs
@@ -41,6 +43,8 @@ class Actor:
         """May wait for ever: a run in which only daemons still wait is not stuck."""
         self.dying: Callable[[], None] | None = None
         """Called by `kill`, before `Killed` is raised in the actor's code."""
+        self.timer: Callable[[], str] = lambda: "unknown"
+        """Names what the actor's event loop has to call next."""
         self.killed = False
         self.paused = False
         self.error: Exception | None = None
@@ -152,7 +156,13 @@ class Hub:
         """Asked now and then: why the run is ended from outside (Ctrl-C, the command's budget); None: it goes on."""
         self.outside: str | None = None
         """Why the run was ended from outside."""
+        self.recorded: Callable[[], int] = lambda: 0
+        """How many events the run has recorded."""
+        self.loops = False
+        """Somebody goes on and on at one instant, and nothing is recorded."""
         self._ask_at = _ASK_EVERY
+        self._progress = (0, 0, 0)
+        """The instant and the number of events when one of them last changed, and the step of that look."""
         self.rest: Callable[[], None] = self.main.switch
         """Called by an actor: switches to the hub's greenlet."""
         self.broken = False
@@ -216,7 +226,7 @@ class Hub:
                 continue
             self.steps += 1
             if self.steps >= self._ask_at and self._is_ended():
-                why = self.outside
+                why = self.outside or self._named_loop(target)
                 break
             if due[0] > self._limit_ms or self.steps > self._steps_max:
                 if due[0] > self._limit_ms:
@@ -252,9 +262,19 @@ class Hub:
             actor.kill()
         return why
 
+    def _named_loop(self, target: Actor | Callable[[], None]) -> str:
+        timer = f"{target.timer()} of {target.name}" if isinstance(target, Actor) else f"{target}"
+        at = f"stuck at {self.now_ms} ms of virtual time"
+        return f"{at}, which does not pass: a timer is due again and again, {timer}"
+
     def _is_ended(self) -> bool:
         if self.outside is None and self.ended_by is not None:
             self.outside = self.ended_by()
-        if self.outside is None:
+        instant, events, since = self._progress
+        if (instant, events) != (now := (self.now_ms, self.recorded())):
+            self._progress = (*now, self.steps)
+        elif self.steps - since > _STEPS_OF_A_LOOP:
+            self.loops = True
+        if self.outside is None and not self.loops:
             self._ask_at = self.steps + _ASK_EVERY
-        return self.outside is not None
+        return self.outside is not None or self.loops

@@ -10,7 +10,8 @@ V18 checkpoint gap: checkpoints keep completing, however full the queue and howe
 
 Answers to FLINK-39835, where a full queue delayed checkpoints. Invariant: between the first `start`, each
 completion and the last `end`, no two neighbouring events are further apart than the bound `checkpoint_gap`;
-with sink `atomic` this is judged for each subtask. O(n log n); memory grows with completions.
+with sink `atomic` this is judged for each subtask. With `barrier_every`, an attempt takes no element behind a barrier
+before its snap of that checkpoint. O(n log n); memory grows with completions.
 """
 
 from __future__ import annotations
@@ -22,14 +23,16 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
-from harness.history.event import Abort, Ack, Commit, Done, End, Event, In, Out, Owm, Rescale, Snap, Wm
-from harness.history.values import shown
+from msgspec import UNSET
+
+from harness.history.event import Abort, Ack, Commit, Done, End, Event, Id, In, Out, Owm, Rescale, Snap, Wm
+from harness.history.values import same, shown
 from harness.history.verdict import Anomaly, let, let_all, sentence
 from harness.judge.checkers.attempt_state import AttemptSweep, misordered
 from harness.judge.checkers.history_trace import AttemptTrace, SubtaskTrace
 from harness.judge.checkers.indexed_history import IndexedHistory, SubtaskView
 from harness.judge.checkers.inputs import Element, Mark, RecordOf, elements_of, several
-from harness.judge.checkers.invariant import Findings, Invariant, convict
+from harness.judge.checkers.invariant import Findings, Invariant, convict, convict_of
 
 _US_PER_MS = 1000
 
@@ -41,18 +44,25 @@ class CheckpointGap(Invariant):
     vacuous = "nothing ever started, so no checkpoint was due"
 
     def not_claimed(self, case: IndexedHistory) -> str:
-        return "the header gives no `checkpoint_gap`" if case.header.bounds.checkpoint_gap is None else ""
+        claims = case.header.bounds.checkpoint_gap, case.header.barrier_every
+        return "the header gives no `checkpoint_gap`" if claims == (None, None) else ""
 
     def examine(self, view: SubtaskView) -> Findings:
-        """With sink `atomic`: each period longer than the bound in which this subtask completed no checkpoint."""
+        """Each checkpoint that an attempt left out.
+
+        With sink `atomic` also each period longer than the bound in which this subtask completed no checkpoint.
+        """
+        left_out = Findings(anomalies=tuple(_left_out(view)))
         if view.case.header.sink != "atomic":
-            return Findings()
+            return left_out
         completers = set(view.checkpoints.completions.values())
         completions = [commit for commit in view.subtask.commits if commit.n in completers]
         last = view.subtask.last
         ended = last is not None and last.ended is not None
         rescale = view.case.rescalings.ended_by(view)
-        return _judged(view.case, [view.subtask], completions, s=view.s, ended=ended, rescale=rescale)
+        return left_out + _judged(
+            view.case, [view.subtask], completions, s=view.s, ended=ended, rescale=rescale
+        )
 
     def across(self, case: IndexedHistory) -> Findings:
         """With other sinks: each period longer than the bound in which the coordinator completed none."""
@@ -101,7 +111,8 @@ def _judged(
         points.append(_Point(max(ends, key=attrgetter("n")), "the last end of the source"))
     elif case.trace.last is not None:
         points.append(_Point(case.trace.last, "the last event of the history"))
-    anomalies = tuple(_too_far_apart(points, case.header.bounds.checkpoint_gap or 0, s))
+    bound_ms = case.header.bounds.checkpoint_gap
+    anomalies = () if bound_ms is None else tuple(_too_far_apart(points, bound_ms, s))
     return Findings(
         anomalies=anomalies, observed=len(completions), exposed=bool(starts) or len(completions) > 1
     )
@@ -121,6 +132,30 @@ def _too_far_apart(points: Sequence[_Point], bound_ms: int, s: int | None) -> It
             then = (passed, f"In between no checkpoint{whose} was newly completed.")
             rule = f"a checkpoint is completed at least every {bound_ms} ms"
             yield convict("checkpoint-gap", s, events, say, then, rule, c=after.c)
+
+
+def _left_out(view: SubtaskView) -> Iterator[Anomaly]:
+    """With `barrier_every`: each checkpoint whose barrier an attempt passed without its snap."""
+    every = view.case.header.barrier_every
+    begun = view.case.rescalings.begun.get(view.s)
+    inherited = len(view.case.rescalings.share(view) or ())
+    for attempt in view.subtask.attempts.values() if every else ():
+        due = 1 + ((attempt.start and attempt.start.from_) or 0)
+        snapped: set[int] = set()
+        for event in attempt.events:
+            if isinstance(event, Snap):
+                snapped.add(event.c)
+            while isinstance(event, In | Wm):
+                at = inherited + (due - (0 if begun is None else begun.c)) * (every or 1)
+                if event.pos < at:
+                    break
+                if due not in snapped:
+                    say = f"attempt {event.a} of subtask {event.s} takes position {event.pos} without checkpoint {due}"
+                    rule = f"the barrier of checkpoint {due} is in front of position {at}; who passes it takes a snap"
+                    behind = f"{let(event.n)} is behind the barrier of checkpoint {due}."
+                    then = (behind, f"Attempt {event.a} had taken no snap of checkpoint {due} by then.")
+                    yield convict("left-out", event.s, (event.n,), say, then, rule, about=event, c=due)
+                due += 1
 
 
 _EVENTS_NAMED = 3
@@ -144,8 +179,8 @@ class CheckpointCut(Invariant):
         return Findings(anomalies=tuple(anomalies), observed=len(completions), exposed=bool(completions))
 
     def across(self, case: IndexedHistory) -> Findings:
-        """Each checkpoint that was both completed and aborted, though its number was not used again."""
-        return Findings(anomalies=tuple(two_ends(case)))
+        """Each number that was completed and aborted and not used again; what was read otherwise than before."""
+        return Findings(anomalies=(*two_ends(case), *_misread(case)))
 
 
 def _cuts_of(view: SubtaskView, attempt: AttemptTrace) -> Iterator[Anomaly]:
@@ -308,6 +343,54 @@ class _Examination:
             return f"watermark {shown(element.w)} (position {element.pos})"
         pos = self._sweep.position(element)
         return f"record {shown(element.id)} ({'no position' if pos is None else f'position {pos}'})"
+
+
+def _misread(case: IndexedHistory) -> Iterator[Anomaly]:
+    """With `fixed_source`: each `in` and `wm` that differs from what was read of the source before."""
+    attempts = (attempt for view in case.views for attempt in view.subtask.attempts.values())
+    taken = (event for attempt in attempts for event in attempt.events if isinstance(event, In | Wm))
+    at: dict[tuple[int, int], In | Wm] = {}
+    of: dict[tuple[int | None, Id], In] = {}
+    latest: dict[tuple[int, int], In | Wm] = {}
+    for event in sorted(taken if case.header.fixed_source else (), key=attrgetter("n")):
+        first, last = at.setdefault((event.s, event.pos), event), latest.get((event.s, event.a))
+        latest[event.s, event.a] = event
+        own: In | Wm = event
+        if isinstance(event, In):  # a rescale hands records on, to other positions
+            own = of.setdefault((event.s if case.rescalings else None, event.id), event)
+        if _element_read(first) != _element_read(event):
+            yield _misreading(
+                event, first, f"position {event.pos} has {_element_read(first)}", kind="skipped"
+            )
+        elif (own.s, own.pos) != (event.s, event.pos):
+            yield _misreading(event, own, f"that is at position {own.pos} of subtask {own.s}", kind="skipped")
+        elif last is not None and event.pos != last.pos + 1:
+            yield _misreading(event, last, f"position {last.pos + 1} comes next", kind="skipped")
+        elif isinstance(event, In) and isinstance(own, In) and _differs(own, event):
+            yield _misreading(
+                event, own, "the record has another key, time or expected result", kind="altered"
+            )
+
+
+def _misreading(event: In | Wm, other: In | Wm, has: str, *, kind: str) -> Anomaly:
+    read = f"attempt {event.a} of subtask {event.s} reads {_element_read(event)} at position {event.pos}"
+    then = (
+        f"{let(event.n)} reads {_element_read(event)} at position {event.pos}.",
+        f"By {let(other.n)}, {has}.",
+    )
+    rule = "whoever reads a position of the source gets the element that it has there"
+    return convict_of(kind, event, f"{read}; by event {other.n}, {has}", other.n, then=then, rule=rule)
+
+
+def _element_read(event: In | Wm) -> str:
+    return f"record {shown(event.id)}" if isinstance(event, In) else f"watermark {shown(event.w)}"
+
+
+def _differs(first: In, now: In) -> bool:
+    keys = (first.key is UNSET) != (now.key is UNSET) or not same(first.key, now.key)
+    times = [None if event.ts is UNSET else event.ts for event in (first, now)]
+    both_expect = first.expect is not UNSET and now.expect is not UNSET
+    return keys or times[0] != times[1] or (both_expect and not same(first.expect, now.expect))
 
 
 class _Completion(NamedTuple):

@@ -112,6 +112,8 @@ def _since(came: _Came, record: Id, giveup: GiveUp) -> str:
 
 
 def _faults_over(case: IndexedHistory, giveup: GiveUp) -> Iterator[str]:
+    if isinstance(giveup.why, str) and giveup.why:
+        yield f"Why the wait was given up, by {let(giveup.n)}: {giveup.why}."
     spans = fault_spans(case.trace.faults)
     ends = [span.end for span in spans if span.end is not None]
     if not spans:

@@ -72,6 +72,10 @@ class Checkpoints:
         """Number of the first `retire` before event `n` that forbids restoring checkpoint `c`."""
         return next((retire.n for retire in self._retires if retire.c >= c and retire.n < n), None)
 
+    def restorable(self, c: int, n: int) -> bool:
+        """Whether checkpoint `c` was completed, and not retired, before event `n`."""
+        return self.completed_by(c, n) and self.retired_by(c, n) is None
+
     @property
     def distinct(self) -> Iterator[int]:
         """The numbers of the completed checkpoints."""

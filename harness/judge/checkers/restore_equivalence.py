@@ -2,7 +2,8 @@
 
 Answers to Flink's restore of operator state. Invariant: an attempt restores exactly what an earlier attempt of
 its subtask stored, in a checkpoint that was completed and not retired; or its subtask's share of a rescale, which
-`redistribution` judges. O(n).
+`redistribution` judges. With the header's `keeps` none starts from nothing while there is such a checkpoint, and none
+of the newest ones is retired. O(n).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import replace
 
 from msgspec import UNSET
 
-from harness.history.event import Id, In, Rescale, Snap, Start, W, Wm
+from harness.history.event import End, Id, In, Rescale, Snap, Start, W, Wm
 from harness.history.values import listed
 from harness.history.verdict import Anomaly, joined, let, sentence
 from harness.judge.checkers.attempt_state import equal_replays
@@ -32,7 +33,8 @@ class RestoreEquivalence(Invariant):
 
     def not_claimed(self, case: IndexedHistory) -> str:
         restarts = any(True for view in case.views for _ in _restarts(view))
-        return "" if restarts or case.rescalings else self.vacuous
+        kept = (one for found in (_retired_early(case), *map(_started_over, case.views)) for one in found)
+        return "" if restarts or case.rescalings or next(kept, None) else self.vacuous
 
     def examine(self, view: SubtaskView) -> Findings:
         """Each attempt that starts from a checkpoint that it must not use, or restores something else."""
@@ -43,14 +45,13 @@ class RestoreEquivalence(Invariant):
             if view.case.rescalings.inherits(view, attempt) is None
             for anomaly in _Restart(view, attempt, start, c).anomalies()
         )
+        anomalies += tuple(_started_over(view))
         return Findings(anomalies=anomalies, observed=len(restarts), exposed=bool(restarts))
 
     def across(self, case: IndexedHistory) -> Findings:
         """Whether the subtasks that a rescale begins get together what those that it ends had stored."""
-        if not case.rescalings:
-            return Findings()
         rescales = case.trace.rescales
-        anomalies: list[Anomaly] = []
+        anomalies = list(_retired_early(case))
         pending: list[str] = []
         for rescale in rescales:
             one = _Redistribution(case, rescale)
@@ -63,6 +64,45 @@ class RestoreEquivalence(Invariant):
         return Findings(
             anomalies=tuple(anomalies), pending=tuple(pending), observed=len(rescales), exposed=bool(rescales)
         )
+
+
+def _started_over(view: SubtaskView) -> Iterator[Anomaly]:
+    """With `keeps`: each attempt that reads from the beginning, though a checkpoint could be restored."""
+    if view.case.header.keeps is None:
+        return
+    for attempt in view.subtask.attempts.values():
+        start, read = attempt.start, next((e for e in attempt.events if isinstance(e, In | Wm | End)), None)
+        if start is None or start.from_ is not None or read is None:
+            continue
+        for c in sorted(view.checkpoints.distinct, reverse=True):
+            cut = view.checkpoints.cut_before(c, start.n, below=attempt.a)
+            if cut is None or not view.checkpoints.restorable(c, start.n):
+                continue
+            say = f"attempt {attempt.a} of subtask {view.s} starts from nothing, though checkpoint {c} was completed"
+            then = (
+                f"{let(cut.snap.n)} is a snap of checkpoint {c}.",
+                f"Checkpoint {c} was completed, and not retired, before {let(start.n)}.",
+                f"{let(start.n)} starts from nothing, and {let(read.n)} reads on from there.",
+            )
+            rule = "an attempt starts from nothing only where no completed checkpoint is left"
+            yield convict("started-over", view.s, {start.n, cut.snap.n, read.n}, say, then, rule, c=c)
+            break
+
+
+def _retired_early(case: IndexedHistory) -> Iterator[Anomaly]:
+    """With `keeps`: each `retire` of one of so many newest completed checkpoints."""
+    for retire in case.trace.retires if case.header.keeps else ():
+        for view in case.views:
+            done = sorted(c for c in view.checkpoints.distinct if view.checkpoints.completed_by(c, retire.n))
+            kept = [c for c in done[-(case.header.keeps or 1) :] if c <= retire.c]
+            if not any(view.checkpoints.restorable(c, retire.n) for c in kept):
+                continue
+            say = f"checkpoint {kept[-1]} is retired, one of the {case.header.keeps} newest completed ones"
+            newest = f"The newest completed checkpoint by then was {done[-1]}."
+            then = (f"{let(retire.n)} retires all checkpoints up to {retire.c}.", newest)
+            rule = f"the {case.header.keeps} newest completed checkpoints stay in use for restores"
+            yield convict("retired-early", None, (retire.n,), say, then, rule, c=retire.c)
+            break
 
 
 def _restarts(view: SubtaskView) -> Iterator[tuple[AttemptTrace, Start, int]]:

@@ -206,10 +206,10 @@ def _accounting(screen: Screen, outs: int, owms: int) -> dict[str, int]:
 @lru_cache(maxsize=_SPECIMENS_MAX)
 def _not_claimed(claims: tuple[Any, ...], features: _Features) -> Mapping[str, str]:
     """For each invariant, by name, why it does not apply; empty if it does."""
-    operator, sink, effects, fenced, tables, bounds, expects, explained = claims
+    operator, sink, effects, fenced, tables, bounds, expects, explained, barrier_every = claims
     header = Header(
         operator=operator, sink=sink, effects=effects, fenced=fenced, tables=dict(tables), bounds=bounds,
-        expects=expects, explained=explained,
+        expects=expects, explained=explained, barrier_every=barrier_every,
     )  # fmt: skip
     case = IndexedHistory(Trace(header).extend(_specimen(features)))
     return {checker.name: checker.not_claimed(case) for checker in CHECKERS}
@@ -217,7 +217,7 @@ def _not_claimed(claims: tuple[Any, ...], features: _Features) -> Mapping[str, s
 
 def _claims(header: Header) -> tuple[Any, ...]:
     """The hashable parts of a header that decide which invariants apply: the key of the cache."""
-    limits = header.bounds, header.expects, header.explained
+    limits = header.bounds, header.expects, header.explained, header.barrier_every
     tables = tuple((header.tables or {}).items())
     return header.operator, header.sink, header.effects, header.fenced, tables, *limits
 

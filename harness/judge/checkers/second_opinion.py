@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.history.convert import convert
 from harness.history.outside import OUTSIDE
-from harness.history.verdict import Anomaly, InvariantVerdict, Judgement
+from harness.history.verdict import Anomaly, InvariantVerdict, Judgement, Outcome
 from harness.judge.second_judge import Opinion, opinions, read_lines, verdict
 from harness.system.errors import UsageError, WorldError
 from harness.system.json_types import Json
@@ -22,6 +22,7 @@ from harness.system.whole_file import temporary_folder
 _READ_ITSELF = (".jsonl", ".gz")
 """The forms that the second judge reads; the others are handed to it as text."""
 _KINDS_TOLD = 3
+_OF_READING = frozenset({"skipped", "altered"})
 Told = Counter[tuple[object, ...]]
 
 
@@ -82,9 +83,17 @@ def _lines(path: Path) -> list[Json]:
 
 
 def compared(judged: Judgement, lines: list[Json], given: Mapping[str, Opinion]) -> SecondOpinion:
-    """The two verdicts on `lines`, on the invariants that `judged` has."""
+    """The two verdicts on `lines`, on the invariants that `judged` has.
+
+    Of a history whose source was read in two ways the judges need to agree on that alone: they take different sides.
+    """
     chosen = {judgement.invariant: given[judgement.invariant] for judgement in judged.invariants}
     overall = verdict(lines, chosen)
+    misread = [f for f in chosen["V10"].findings if f.kind in _OF_READING] if "V10" in chosen else []
+    read = {line["n"] for line in lines[1:] if line["k"] in {"in", "wm"}}
+    if any(f.at in read for f in misread):
+        judged = replace(judged, invariants=tuple(map(_of_reading, judged.invariants)))
+        chosen = {name: Opinion("fail", tuple(misread) if name == "V10" else ()) for name in chosen}
     differs = [
         f"{first.invariant}: {why}"
         for first in judged.invariants
@@ -93,6 +102,11 @@ def compared(judged: Judgement, lines: list[Json], given: Mapping[str, Opinion])
     if overall != judged.outcome:
         differs.append(f"verdict: the checkers say {judged.outcome}, the second judge says {overall}")
     return SecondOpinion(verdict=overall, differs=tuple(differs), compared=len(chosen))
+
+
+def _of_reading(one: InvariantVerdict) -> InvariantVerdict:
+    told = [anomaly for anomaly in one.anomalies if one.invariant == "V10" and anomaly.kind in _OF_READING]
+    return replace(one, outcome=Outcome.FAIL, anomalies=tuple(told), omitted=0)
 
 
 def _difference(first: InvariantVerdict, second: Opinion) -> str:

@@ -99,7 +99,8 @@ class Simulation:
             else SparingDraw(plan.seed, "sim", drawn=saved.drawn or ())
         )
         self.hub = hub = Hub(draw, limit_ms=scenario.budget, steps_max=_STEPS_MAX)
-        self.tape = Tape(hub)
+        self.tape = tape = Tape(hub)
+        hub.recorded = lambda: tape.numbered
         workload = scenario.workload
         self.tables = SimulatedTables(
             subtasks=workload.subtasks,
@@ -193,16 +194,16 @@ class Simulation:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        seen_ms = -1
+        seen = (-1, -1)
 
         def look(*_: object) -> None:
-            nonlocal seen_ms
-            now_ms = self.hub.now_ms
-            if now_ms == seen_ms and not (self.modules is not None and self.modules.is_importing):
-                why = f"stuck at {now_ms} ms of virtual time: somebody goes on and on, and it never ends"
+            nonlocal seen
+            now = self.hub.now_ms, self.hub.steps  # steps at one instant are counted by the hub
+            if now == seen and not (self.modules is not None and self.modules.is_importing):
+                why = f"stuck at {now[0]} ms of virtual time: somebody goes on and on, and it never ends"
                 self.fail(why)  # does not return when called in an attempt
                 raise TimeoutError(why)
-            seen_ms = now_ms
+            seen = now
 
         before = signal.signal(signal.SIGVTALRM, look)
         signal.setitimer(signal.ITIMER_VIRTUAL, _LOOKS_EVERY_S, _LOOKS_EVERY_S)

@@ -15,6 +15,7 @@ from harness.database.simulated.hub import Actor, Hub, Killed
 from harness.database.simulated.tape import CALLBACK, TASK, MemoryRecorder
 from harness.levels.sim.own_modules import ModuleCopy
 from reference_impl.mailbox.loops import NS_PER_MS, Handle, VirtualLoop
+from reference_impl.mailbox.timers import Timers
 
 _set_running_loop = asyncio._set_running_loop  # noqa: SLF001 - meant for implementers of event loops
 _LAST_TURNS = 20
@@ -38,8 +39,18 @@ class SubtaskLoop(VirtualLoop):
         """`modules`: what the attempt has of the user's modules; None: there are none, or it is alone with them."""
         super().__init__(start_ms=actor.hub.now_ms)
         self._actor = actor
+        actor.timer = self._named_timer
         self._recorder = recorder
         self._modules = modules
+
+    def _named_timer(self) -> str:
+        """The next timer; of a task's `Timers` the first one that is in there."""
+        timers = [handle.callback for _, _, handle in self._timers if not handle.gone]
+        callback: object = timers[0] if timers else None
+        owner = getattr(callback, "__self__", None)
+        name = getattr(callback, "__qualname__", repr(callback))
+        pending = owner.next_callback() if isinstance(owner, Timers) else None
+        return name if pending is None else f"{name} (for {getattr(pending, '__qualname__', repr(pending))})"
 
     def wall_ns(self) -> int:
         """The wall clock: virtual time plus the offset that clock faults set."""

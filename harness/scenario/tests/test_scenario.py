@@ -139,7 +139,6 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         changed(operator={"mode": "ordered", "back_pressure": "hard"}, task={}),
         "are read only while",
     ),
-    ("V18 with barriers", changed(decisive=["V18"], faults=[], expects={}), "nothing bounds the time"),
     (
         "V18 with a fault",
         changed(decisive=["V18"], workload={"records": 400, "checkpoint_interval": "50ms"}),

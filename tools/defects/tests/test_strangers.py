@@ -31,6 +31,13 @@ from reference_impl.tests.rig import open_virtual, record
 from tools.defects import STRANGERS
 
 SHOWN_BY: dict[str, int | str] = {
+    "clock-behind-its-alarm": "calm",
+    "timers-without-end": "calm",
+    "falls-back-once": "two-newest-missing",
+    "retires-one-too-many": "two-newest-missing",
+    "every-third-barrier-left-out": "kill-after-commit",
+    "no-barriers-after-restart": "two-newest-torn",
+    "resumes-at-another-position": "chained-operators",
     "deletes-old-epochs": 6,
     "sweeps-at-take-over": 13,
     "deletes-last-epoch-at-close": 5,

@@ -7,6 +7,7 @@ letters, and the input after the oldest snap that may still be restored.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -228,7 +229,7 @@ class AttemptScreen:
     """The state of one attempt in the screen, updated by each of its events. Mutable."""
 
     __slots__ = (
-        "a", "account", "answers", "called_order", "calls", "closed", "empties", "end", "ended", "epoch",
+        "a", "account", "answers", "barrier", "called_order", "calls", "closed", "empties", "end", "ended", "epoch",
         "failures", "filling", "final", "free", "head", "last", "last_c", "last_pos", "limit_us", "note_nonce", "open",
         "ordered", "outs", "over_t", "owms", "partial", "pos", "reading", "restored", "retry", "rows", "settled_t",
         "shown_before", "source", "tail", "thread",
@@ -243,6 +244,8 @@ class AttemptScreen:
         self.retry = account.retry
         self.note_nonce = account.nonces.pending.append
         self.pos = 0
+        self.barrier: float = account.header.barrier_every or math.inf
+        """The position behind the next barrier, at which it must have taken that checkpoint."""
         self.reading = True
         """Whether it may still read from its source."""
         self.final = False
@@ -286,6 +289,8 @@ class AttemptScreen:
         pos, source = event.pos, self.source
         if pos != self.pos or not self.reading:
             raise Irregular("a record at an unexpected position")
+        if pos >= self.barrier:
+            self.account.suspect("V18")
         last, record = self.last, event.id
         if last.call is None and last.wanted is None:
             self.account.suspect("V14")
@@ -407,6 +412,8 @@ class AttemptScreen:
     def mark(self, event: Wm) -> None:
         if event.pos != self.pos or not self.reading:
             raise Irregular("a watermark at an unexpected position")
+        if event.pos >= self.barrier:
+            self.account.suspect("V18")
         if event.pos == self.source.high:
             self.source.high += 1
             self.source.keep(event)
@@ -468,6 +475,14 @@ class AttemptScreen:
         operator, asks = self.account.header.operator, self.account.header.raised and event.id is not UNSET
         if self.failures.report(event) or (asks and "dead" in (operator.on_error, operator.on_timeout)):
             self.account.suspect("V20")
+
+    def pass_barrier(self, c: int) -> None:
+        """Checkpoint `c` is taken; one that was passed over makes V18 suspected, and nothing is followed further."""
+        every = self.account.header.barrier_every
+        if every is not None:
+            if c != (self.last_c or 0) + 1:
+                self.account.suspect("V18")
+            self.barrier = every * (c + 1)
 
     def exhaust(self, event: End) -> None:
         """The source reports its end."""

@@ -268,6 +268,11 @@ class Screen:
         raise Irregular("a rescale, which the screen does not follow")
 
     def _retire(self, event: Retire) -> None:
+        keeps = self.account.header.keeps
+        newest = list(self._done_numbers)[-keeps:] if keeps is not None else []
+        of_subtasks = keeps is not None and self.account.header.sink == "atomic"
+        if of_subtasks or any(c <= event.c for c in newest):
+            self.account.suspect("V11")
         self._retired = event.c if self._retired is None else max(self._retired, event.c)
         for strand in self.strands.values():
             strand.forget(event.c)

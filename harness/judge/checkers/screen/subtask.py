@@ -60,6 +60,9 @@ class SubtaskScreen:
         if event.from_ is None:
             if event.pos != 0:
                 raise Irregular("a start without a checkpoint at a position other than 0")
+            forgotten = self._let_go is not None or any(saved.completed for saved in self.saved.values())
+            if forgotten and self.account.header.keeps is not None:
+                self.account.suspect("V11")
         else:
             self._start_from(life, self.saved[event.from_], event)
         if self.account.append and (old.outs, old.owms) != (life.outs, life.owms):
@@ -91,6 +94,7 @@ class SubtaskScreen:
         saved = Saved(event, life)
         if not self._transactional:
             saved.before = None
+        life.pass_barrier(event.c)
         life.last_c, life.epoch = event.c, saved
         if life.filling is not None:
             life.filling = life.filling.end(event.c)
@@ -197,6 +201,7 @@ class SubtaskScreen:
         life.last_pos = saved.last_pos
         life.outs, life.owms = life.shown_before = saved.outs, saved.owms
         life.last_c = saved.c
+        life.barrier *= saved.c + 1
         life.epoch = saved
         if life.rows is not None:
             life.rows.sums = saved.sums

@@ -168,7 +168,9 @@ def judge_shares(shares: Shares, whole: Whole, *, checkers: Sequence[Invariant])
     if around is None:
         return whole(checkers)
     header = around.header
-    if header.tables or header.expect_from is not None or header.by_key or header.versions:
+    of_checkpoints = header.barrier_every or header.keeps or header.fixed_source
+    of_values = header.tables or header.expect_from is not None or header.by_key or header.versions
+    if of_checkpoints or of_values:
         return whole(checkers)  # one share does not show these
     seen = list(shares.see(around))
     fold = _Fold(around, seen, checkers)

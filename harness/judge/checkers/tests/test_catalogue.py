@@ -31,11 +31,11 @@ CLASSES = {
     },
     "V10": {
         "missing", "already-out", "torn", "both-sides", "foreign", "twice", "misordered", "skipped",
-        "incomplete", "two-ends", "stale-ack",
+        "incomplete", "two-ends", "stale-ack", "altered",
     },
     "V11": {
         "bad-restore", "restore-differs", "wrong-position", "left-behind", "restored-twice", "not-stored",
-        "shared-partition",
+        "shared-partition", "started-over", "retired-early",
     },
     "V12": {"committed-twice", "commit-order", "unknown-epoch", "early-commit", "never-committed"},
     "V13": {"zombie-effect", "zombie-commit"},
@@ -46,7 +46,7 @@ CLASSES = {
         "gave-up-early", "retried-anyway",
     },
     "V16": {"stuck"},
-    "V18": {"checkpoint-gap"},
+    "V18": {"checkpoint-gap", "left-out"},
     "V19": {"foreign-response", "nonce-reused"},
     "V20": {
         "swallowed", "double-routed", "row-missing", "row-doubled", "row-foreign", "row-altered",

@@ -48,7 +48,7 @@ from harness.judge.checkers.tests.small_histories import (
 )
 from harness.judge.checkers.tests.wild_histories import wild_history
 from harness.judge.second_judge import opinions
-from harness.system.choices import Choices
+from harness.system.choices import Choices, Draw
 from harness.system.clock import Deadline
 from tools.cases import each, in_sweep_after
 
@@ -188,6 +188,28 @@ def test_the_two_judges_agree_on_watermarks_that_go_up_and_down_or_wait(
 @pytest.mark.parametrize("seed", LEGAL)
 def test_the_two_judges_agree_on_legal_histories(seed: int) -> None:
     assert disagreements(dressed_history(seed)) == []
+
+
+@each("seed", range(40))
+def test_the_two_judges_agree_on_a_reader_that_reads_otherwise_than_before(seed: int) -> None:
+    lines, draw = dressed_history(seed), Draw(seed, "misreading")
+    lines[0]["fixed_source"] = True
+    read = [line for line in lines[1:] if line["k"] in {"in", "wm"}]
+    for line in [draw.one_of(*read) for _ in range(draw.between(1, 3))] if read else []:
+        other = draw.one_of(*read)
+        match draw.between(0, 3):
+            case 0:
+                line["pos"] += draw.one_of(-1, 1, 40)
+            case 1 if other["k"] == line["k"] == "in":
+                line["id"] = other["id"]
+            case 2 if line["k"] == "in":
+                line["key"] = "another"
+            case 3 if line["k"] == "in":
+                line["ts"] = 7
+            case _:
+                continue
+
+    assert disagreements(lines) == []
 
 
 @pytest.mark.parametrize("batch", BATCHES)

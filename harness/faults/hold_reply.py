@@ -1,6 +1,7 @@
 """`hold_reply`: hold the reply to selected messages, whole or from a packet on; other connections are served.
 
 Evidence: the proxy held replies, and calls were still waiting when it healed, had timed out, or lost their connection.
+In a job another lookup must have been answered meanwhile: nobody else shows there that the order was at stake.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ class HoldReply(MessageFault):
         "The reply to a selected message is held, whole or from a packet on; other connections are served."
     )
     must_show = (
-        "The proxy held replies; calls were waiting when it healed, timed out, or lost their connection."
+        "The proxy held replies; calls were waiting when it healed, timed out, or lost their connection; in a job "
+        "another lookup was answered meanwhile, or one timed out or lost its connection."
     )
     can = ("res",)
 
@@ -45,6 +47,10 @@ class HoldReply(MessageFault):
         waiting = len(of_link.waiting())
         timed_out = of_link.timed_out()
         lost = len(of_link.losses_during())
+        since_us = min((event.t_us for event in held), default=seen.healed_us)
+        answered = sum(
+            call.ending == "ok" and since_us < (call.ended_us or 0) < seen.healed_us for call in of_link.calls
+        )
         if not held or not (waiting or timed_out or lost):
             return {}
         longest_ms = max((event.ms for event in seen.did("delayed", stream=_STREAM)), default=0)
@@ -52,9 +58,16 @@ class HoldReply(MessageFault):
             "answers_held": len(held),
             "longest_held_ms": longest_ms,
             "waiting_at_its_end": waiting,
+            "answered_meanwhile": answered,
             "timed_out": timed_out,
             "connections_lost": lost,
         }
+
+    def why_not_of_job(self, evidence: Evidence) -> str:
+        alone = not any(
+            evidence.get(name) for name in ("answered_meanwhile", "timed_out", "connections_lost")
+        )
+        return "no other lookup was answered while one was held" if self.link == "lookups" and alone else ""
 
     def on_links(self) -> LinkAct:
         return SimulatedHold(Picks(self.messages, packets_min=self.packet or 1))

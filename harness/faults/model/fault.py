@@ -314,6 +314,11 @@ class OutsideFault(Fault):
         """What shows that the fault had an effect; empty: nothing does."""
         raise NotImplementedError
 
+    def why_not_of_job(self, evidence: Evidence) -> str:
+        """Why this evidence does not do in the run of a job; empty: it does."""
+        del evidence
+        return ""
+
 
 class LinkFault(OutsideFault, Repeats):
     """A fault of the connections of one link."""

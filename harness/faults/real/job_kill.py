@@ -189,7 +189,7 @@ _START_S = 120.0
 """How long a fault without a held message waits for a start of the job that lives; an engine may take long."""
 _GONE_S = 10.0
 """How long a process may take to disappear after SIGKILL."""
-LAG_MAX_MS = 100
+LAG_MAX_MS = 150
 """A job that ran on for longer than this after its message was held was not hit at that moment."""
 
 

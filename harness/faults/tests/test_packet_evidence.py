@@ -233,6 +233,23 @@ def test_each_that_fails_half_armed_or_under_way_heals(kind: str, failing: int) 
     assert proxy.acts == []
 
 
+@each("answered_us", [MIDST + 1, MIDST - 1, None])
+def test_a_held_answer_of_a_job_s_lookup_counts_if_another_one_came_meanwhile(
+    answered_us: int | None,
+) -> None:
+    calls = [
+        TimedCall(began_us=MIDST - 9, ended_us=at, ending="ok", link="lookups") for at in (None, answered_us)
+    ]
+    fault, of_sink = made("hold_reply", link="lookups"), made("hold_reply")
+
+    evidence = fault.evidence(seen(log=[event("held")], calls=calls))
+
+    assert evidence["waiting_at_its_end"]
+    assert bool(fault.why_not_of_job(evidence)) is (answered_us != MIDST + 1)
+    assert not fault.why_not_of_job({**evidence, "timed_out": 1})
+    assert not of_sink.why_not_of_job(evidence)
+
+
 def test_an_answer_that_was_on_its_way_and_held_until_its_call_gave_up_is_evidence() -> None:
     held = BITES["hold_reply"].seen
     gave_up = call(ARMED - 9_000, ARMED + 300_000, "timeout")

@@ -167,8 +167,9 @@ class JobFaults(OutsideFaults):
             witnesses: tuple[str, ...] = ()
             if one.armed_us is not None and one.healing_us is not None and one.failure is None:
                 seen = one.seen(self.clients())
-                evidence = one.fault.evidence(seen)
-                why = "" if evidence else why_too_late(seen)
+                found = one.fault.evidence(seen)
+                why = one.fault.why_not_of_job(found) if found else why_too_late(seen)
+                evidence = {} if why else found
                 witnesses = witnesses_of(one.fault.evidence, seen, by=one.fault.by) if evidence else ()
             time = FaultTime(
                 armed_us=one.arming_us, healed_us=one.over_us, evidence=evidence, witnesses=witnesses

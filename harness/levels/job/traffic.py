@@ -21,7 +21,8 @@ NOTES: Final = "job-notes"
 _LINKS: Final = ("lookups", "sink")
 _NOTING: Final = Toxic("packet", ("upstream", "downstream"), {"do": "note", "on": "any", "times": 0})
 _NOTHING_SAID: Final = frozenset({"handshake", "quit", "ping"})
-"""Requests that ask for no data: their answers are no calls of the user's."""
+_AROUND_LOOKUPS: Final = frozenset({"set", "begin", "start", "commit", "rollback"})
+"""What a client sends around its lookups."""
 
 _LOST: Final = 2013
 """`Lost connection to server`: the error of a client whose connection ends while it waits, or before it asks again."""
@@ -68,6 +69,12 @@ class Message:
         """The message in words: `COMMIT`, `UPDATE offsets`, `HANDSHAKE`."""
         return f"{(self.statement or self.command).upper()} {self.table}".strip()
 
+    @property
+    def is_call(self) -> bool:
+        """Whether it asks for something: its answer is a call's of the user, on the lookups' link a lookup's."""
+        is_around = self.link == "lookups" and self.statement in _AROUND_LOOKUPS
+        return self.command not in _NOTHING_SAID and not is_around
+
     def changes(self, table: str) -> bool:
         """Whether it may change rows of `table`, or commit such a change; empty: of any table."""
         if not table:
@@ -78,6 +85,20 @@ class Message:
 def requests_over(messages: Iterable[Message], link: str) -> list[Message]:
     """The requests among `messages` over one link, in order."""
     return [one for one in messages if one.link == link and one.side == "request"]
+
+
+def are_at_once(messages: Iterable[Message]) -> bool:
+    """Whether two lookups waited for their answers at the same time."""
+    waiting: dict[int, None] = {}
+    for one in messages:
+        if one.link == "lookups" and one.is_call:
+            if one.side == "request":
+                waiting[one.connection] = None
+            else:
+                waiting.pop(one.connection, None)
+        if len(waiting) > 1:
+            return True
+    return False
 
 
 @contextmanager
@@ -130,7 +151,7 @@ class Traffic:
             TimedCall(began_us=one.t_us, ended_us=None, ending=None, link=link)
             for (link, _), asked in self._open.items()
             for one in asked
-            if one.command not in _NOTHING_SAID
+            if one.is_call
         ]
 
     @property
@@ -185,7 +206,7 @@ class Traffic:
         self.errors.append((t_us, link, code))
 
     def _end(self, asked: Message, t_us: int, ending: str) -> None:
-        if asked.command not in _NOTHING_SAID:
+        if asked.is_call:
             self.calls.append(TimedCall(began_us=asked.t_us, ended_us=t_us, ending=ending, link=asked.link))
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from harness.faults.hold_reply import HoldReply
 from harness.faults.parts.triggers import LookupMoment, RecordTaken, SinkMoment, SparkGap
 from harness.levels.job.job_file import JobFile
 from harness.levels.job.job_run import CalmRun
 from harness.levels.job.job_scenario import JobEngine, JobScenario
 from harness.levels.job.order import JobOrder
 from harness.levels.job.records import JobInput
-from harness.levels.job.traffic import Message, requests_over
+from harness.levels.job.traffic import Message, are_at_once, requests_over
 from harness.system.errors import CannotHere
 
 
@@ -82,6 +83,12 @@ def _lacks_of_calm(order: JobOrder, calm: CalmRun) -> Iterator[_Lack]:
         acts = f"fault {of_lookups[0]} acts on the link `lookups`" if of_lookups else "it moves the lookups"
         say = f"{acts}, and the job without faults sends nothing over it: its lookups go over the sink's link"
         yield _Lack(need="lookups over their own link", say=say, fix="give the job {lookups.url} for them")
+    overtaken = [
+        fault.id for fault in scenario.faults if isinstance(fault, HoldReply) and fault.link == "lookups"
+    ]
+    if overtaken and is_used and not order.named and not are_at_once(calm.messages):
+        say = f"fault {overtaken[0]} holds an answer while others come, and the job never waits for two lookups at once"
+        yield _Lack(need="several lookups at once", say=say)
     reads_sink = any(one.statement == "select" and one.table == order.job.sink.table for one in calm.messages)
     is_in_database = not calm.keeps_files and (calm.keeps_tables or reads_sink)
     if scenario.loses_commits and not is_in_database and not order.named:

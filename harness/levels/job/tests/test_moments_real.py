@@ -58,7 +58,12 @@ class Bench:
         return RunSite(run_id=folder.name, folder=folder, world=self._world)
 
     def _order(
-        self, variant: str, *faults: dict[str, Any], delivery: str = "exactly-once", **fields: Any
+        self,
+        variant: str,
+        *faults: dict[str, Any],
+        delivery: str = "exactly-once",
+        order: str = "none",
+        **fields: Any,
     ) -> JobOrder:
         job = {
             "job": {"command": [sys.executable, str(JOB), variant, "10"], "ends": "exit"},
@@ -66,7 +71,7 @@ class Bench:
             "sink": {
                 "table": "enriched", "id": ["id"], "key": "k", "values": ["name", "city", "tier"], "write": "append"
             },
-            "claims": {"delivery": delivery},
+            "claims": {"delivery": delivery, "order": order},
         }  # fmt: skip
         scenario = JobScenario.model_validate(
             {
@@ -128,6 +133,22 @@ def test_a_kill_finds_at_work_what_was_at_work_when_its_message_was_held(bench: 
 
     assert classes(newest) == {"lost"}
     assert lowest.outcome is Outcome.PASS, lowest
+
+
+@pytest.mark.parametrize(
+    ("variant", "found"), [("as-they-arrive", {"key-reordered"}), ("in-order", set[str]())]
+)
+def test_a_held_answer_of_a_lookup_is_overtaken_by_a_later_one_of_its_key(
+    bench: Bench, variant: str, found: set[str]
+) -> None:
+    [(_, shipped)] = load_jobs(["answers-held"])
+    told = shipped.model_dump(mode="json", by_alias=True)
+    setting = {"records": 200, **{name: told[name] for name in ("keys", "keys_come", "offer")}}
+
+    judgement = bench.judged(variant, *told["faults"], order="key", **setting)
+
+    assert classes(judgement) == found, judgement
+    assert judgement.outcome is (Outcome.FAIL if found else Outcome.PASS), judgement
 
 
 def test_a_fault_that_fails_by_itself_convicts_nobody(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Literal, cast
 
@@ -86,9 +87,9 @@ def test_a_named_scenario_that_is_not_for_the_job_is_refused_before_anything_sta
     JobLevel().refuse(order("executor-killed", PLAIN, calm_only=True))
 
 
-def message(link: str, statement: str, n: int = 1, table: str = "enriched") -> Message:
+def message(link: str, statement: str, n: int = 1, table: str = "enriched", connection: int = 1) -> Message:
     return Message(
-        t_us=n, link=link, side="request", n=n, connection=1, peer=1, command="query", statement=statement,
+        t_us=n, link=link, side="request", n=n, connection=connection, peer=1, command="query", statement=statement,
         table=table, tables=("enriched",), writes=statement == "insert",
         commits=statement == "commit",
     )  # fmt: skip
@@ -110,7 +111,7 @@ def calm(
             messages=[
                 *([message("sink", "select")] if place == "rows" else []),
                 *sent,
-                *(message("lookups", "select", n, "customer") for n in range(lookups)),
+                *(message("lookups", "select", n, "customer", connection=n) for n in range(lookups)),
             ],
             batches=batches,
             keeps_files=place == "files",
@@ -191,6 +192,17 @@ def test_the_calm_twin_shows_which_further_scenarios_a_job_cannot_meet(
     of: JobFile, twin: CalmRun, needs: dict[str, str]
 ) -> None:
     assert needs_of_calm(of, twin) == needs
+
+
+def test_a_job_that_makes_one_lookup_after_the_other_has_none_that_overtakes_another() -> None:
+    twin = calm()
+    sent = [one for one in twin.messages if one.link == "lookups"]
+    in_turn = [replace(one, side=side) for one in sent for side in ("request", "answer")]
+    one_by_one = cast("CalmRun", SimpleNamespace(**{**vars(twin), "messages": in_turn}))
+
+    with pytest.raises(CannotHere, match="never waits for two lookups at once"):
+        refuse_unmet_by_calm(order("answers-held", PLAIN, named=False), one_by_one)
+    refuse_unmet_by_calm(order("answers-held", PLAIN, named=False), twin)
 
 
 def test_a_moment_that_is_missed_by_little_is_waited_for_only_if_its_scenario_was_named() -> None:

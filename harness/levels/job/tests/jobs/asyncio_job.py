@@ -212,7 +212,10 @@ async def in_steps(step: Step, size: int) -> None:
 
 
 async def as_they_arrive(size: int, *, in_order: bool) -> None:
-    """Asks for several records at once over several connections; wrong if it keeps no order and claims one."""
+    """Asks for several records at once over several connections; wrong if it keeps no order and claims one.
+
+    Each is asked for a little later than the one before, so that their answers come in order where none is held.
+    """
     sink = await connect("SINK")
     await make_tables(sink)
     pool: asyncio.Queue[Any] = asyncio.Queue()
@@ -220,17 +223,24 @@ async def as_they_arrive(size: int, *, in_order: bool) -> None:
         pool.put_nowait(await connect("LOOKUPS"))
     position = await position_of(sink)
 
+    arrived: asyncio.Queue[Row] = asyncio.Queue()
+
     async def ask(record: Record) -> Row:
         lookups = await pool.get()
         try:
-            return await looked_up(lookups, record)
+            row = await looked_up(lookups, record)
+            arrived.put_nowait(row)
+            return row
         finally:
             pool.put_nowait(lookups)
 
     async for after, records in batches(position, size):
-        asked = [asyncio.create_task(ask(record)) for record in records]
-        for coming in asked if in_order else asyncio.as_completed(asked):
-            await execute(sink, _ROWS, *(await coming))
+        asked = []
+        for record in records:
+            asked.append(asyncio.create_task(ask(record)))
+            await asyncio.sleep(0.03)
+        for task in asked:
+            await execute(sink, _ROWS, *(await task if in_order else await arrived.get()))
         if await execute(sink, _COMPARE_AND_SET, after, position) != 1:
             raise RuntimeError("another start has taken over")
         await sink.commit()

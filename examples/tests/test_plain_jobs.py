@@ -37,6 +37,9 @@ FIRES = [
     ),
     Fire(job="asyncio_consumer/job.toml", scenario="lookups-cut", settings=QUICK),
     Fire(job="asyncio_consumer/customer_unknown.toml", scenario="lookups-cut", convicts="V8", settings=QUICK),
+    Fire(job="asyncio_consumer/inbox.toml", scenario="gaps-fill-late"),
+    Fire(job="asyncio_consumer/inbox_by_position.toml", scenario="gaps-fill-late", convicts="V8"),
+    Fire(job="asyncio_consumer/inbox_by_position.toml", scenario="calm-job", convicts="V8"),
     Fire(job="bytewax_flow/job.toml", scenario="killed-after-commit", settings=QUICK),
     Fire(job="bytewax_flow/append.toml", scenario="killed-after-commit", convicts="V8", settings=QUICK),
 ]

@@ -113,11 +113,21 @@ class SourcePlace(Part):
     partitions: Annotated[Whole, Field(ge=1, le=64)] = Field(
         default=1, description="How many partitions the source has; order is claimed inside one."
     )
+    gaps: bool = Field(
+        default=False,
+        description="Whether rows of a `table` are committed in another order than that of their `pos`, as by several "
+        "writers: in each run but the calm twin some then come after others that stand behind them.",
+    )
     records: _Text | None = Field(
         default=None,
         description="A file of JSON lines with your own records, in place of those that the seed draws; one that the "
         'job is meant to fail on has `"fails": true`.',
     )
+
+    def breaches(self) -> Iterator[Breach]:
+        if self.gaps and self.kind != "table":
+            say = f"a source of kind `{self.kind}` has no gaps that fill later"
+            yield Breach(path=("gaps",), say=say, hint="take it out, or choose kind table")
 
 
 class LookupTables(Part):

@@ -42,7 +42,7 @@ from harness.levels.job.recording import JobRecording
 from harness.levels.job.records import JobInput
 from harness.levels.job.sessions import SessionsFollowed
 from harness.levels.job.sink_rows import id_text
-from harness.levels.job.sources import JobSource
+from harness.levels.job.sources import INBOX, JobSource
 from harness.levels.job.spark_engine import find_checkpoints, is_spark, spark_is_behind
 from harness.levels.job.table_watch import TableWatch, note_tables
 from harness.levels.job.traffic import Message, Traffic, noted, requests_over
@@ -232,6 +232,8 @@ class JobRun:
             source=self.ground.source,
             recording=self.recording,
             expected=self.expected or {},
+            reads=lambda since_us: self.faults.traffic.reads_of(INBOX, since_us),
+            gap_max_us=0 if self.pace is None else self.pace.quiet_us,
         )
         self.starts = self._made_starts()
         self.sessions = SessionsFollowed(

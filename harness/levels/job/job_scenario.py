@@ -64,6 +64,10 @@ class JobScenario(Part):
     offer: Literal["all"] | Span = Field(
         default="all", description="`all`: all records at once; a duration: spread over it."
     )
+    gaps: bool = Field(
+        default=False,
+        description="Whether it is only for jobs whose source has gaps (`source.gaps` in job.toml).",
+    )
     faults: tuple[AnyFault, ...] = Field(default=(), description="The faults to inject; empty: none.")
     lookups_from: LookupsFrom | None = Field(
         default=None,

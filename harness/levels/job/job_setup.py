@@ -59,7 +59,7 @@ def prepared_ground(run: JobRun, *, folder: Path) -> Iterator[None]:
         if second is not None:
             second.pair.catch_up()
             stack.enter_context(second.probed(folder))
-        source = source_of(order.job)
+        source = source_of(order.job, is_calm=run.is_calm)
         links = {link: world.app.at(address, name) for link, address in world.links.items()}
         stack.callback(source.close)
         source.open(

@@ -27,6 +27,7 @@ from harness.judge.checkers.outside.judge import judge_outside
 from harness.levels.job.job_database import audited_session
 from harness.levels.job.job_run import CalmRun, JobRun
 from harness.levels.job.lookup_log import connects_for_each_call
+from harness.levels.job.offering import GAPS
 from harness.levels.job.recording import events_of, logged_rows
 from harness.levels.job.sink_rows import id_text
 from harness.scenario.plan import JudgedValues
@@ -103,7 +104,10 @@ def _header(run: JobRun, calm: CalmRun, expect_from: Literal["given", "calm", "n
         expects=OutsideExpects(
             records=len(run.given.records),
             starts=1,
-            faults=tuple(fault.id for fault in run.planned),
+            faults=(
+                *(fault.id for fault in run.planned),
+                *([GAPS] if order.job.source.gaps and not run.is_calm else []),
+            ),
         ),
         run={
             "scenario": order.scenario.scenario,

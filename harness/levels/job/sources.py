@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, assert_never
 
-from harness.database.endpoint import Endpoint, connect
+import pymysql
+
+from harness.database.endpoint import Endpoint, MySqlConnection, connect
 from harness.faults.real.sites import SourceBroker
 from harness.levels.job.job_file import JobFile
 from harness.levels.job.records import SourceRecord
@@ -28,8 +30,8 @@ if TYPE_CHECKING:
     from confluent_kafka import Producer
 
 
-def source_of(job: JobFile) -> JobSource:
-    """The source that a job file names.
+def source_of(job: JobFile, *, is_calm: bool = False) -> JobSource:
+    """The source that a job file names; `is_calm`: of the twin, in which no row comes late.
 
     Raises UsageError if this kind cannot be so, WorldError if it needs what is not installed here.
     """
@@ -43,7 +45,7 @@ def source_of(job: JobFile) -> JobSource:
         case "file":
             return FileSource()
         case "table":
-            return TableSource(job)
+            return TableSource(job, has_gaps=job.source.gaps and not is_calm)
         case "kafka":
             refuse_kafka(WorldSettings.from_environment())
             return KafkaSource(partitions=parts)
@@ -67,7 +69,7 @@ class FolderSource:
     def environment(self) -> Mapping[str, str]:
         return {"FLOODMARK_JOB_SOURCE_FOLDER": str(self._folder)}
 
-    def offer(self, records: Sequence[SourceRecord], *, is_last: bool) -> None:
+    def offer(self, records: Sequence[SourceRecord], *, is_last: bool) -> bool:
         """One file for each partition."""
         parts: dict[int, list[SourceRecord]] = {}
         for record in records:
@@ -80,6 +82,7 @@ class FolderSource:
             young.rename(self._folder / name)
         if is_last:
             (self._folder / "_END").touch()
+        return True
 
     def spark_end(self) -> SparkEnd:
         return SparkEnd(files=[file.name for file in self._folder.glob("*.jsonl")])
@@ -104,9 +107,10 @@ class FileSource:
     def environment(self) -> Mapping[str, str]:
         return {"FLOODMARK_JOB_SOURCE_FILE": str(self._file)}
 
-    def offer(self, records: Sequence[SourceRecord], *, is_last: bool) -> None:
+    def offer(self, records: Sequence[SourceRecord], *, is_last: bool) -> bool:
         with self._file.open("a", encoding="utf-8") as file:
             file.write("".join(map(_line, records)) + ('{"end": true}\n' if is_last else ""))
+        return True
 
     def spark_end(self) -> SparkEnd:
         return SparkEnd()
@@ -116,20 +120,24 @@ class FileSource:
 
 
 INBOX: Final = "inbox"
+_InboxRow = tuple[int, str, str, str, bool]
+"""Position, id, key, body, and whether it is the last."""
 
 
 class TableSource:
     """A table `inbox` beside the sink; the end is `last = 1` in the row of the last record, which comes with it.
 
-    The view `inbox_end` tells it to a start whose position is behind that row.
+    The view `inbox_end` tells it to a start whose position is behind that row. With gaps the first of the rows that are
+    offered together is committed after the others, by a session of its own; so is the last one of all, after that.
     """
 
     broker = None
 
-    def __init__(self, job: JobFile) -> None:
+    def __init__(self, job: JobFile, *, has_gaps: bool) -> None:
         self._names = job.source.fields
         self._direct: Endpoint | None = None
-        self._count = 0
+        self._late: list[tuple[MySqlConnection, _InboxRow]] = []
+        self.has_gaps = has_gaps
 
     def open(self, site: SourceSite) -> None:
         self._direct = site.direct
@@ -143,23 +151,70 @@ class TableSource:
     def environment(self) -> Mapping[str, str]:
         return {"FLOODMARK_JOB_SOURCE_TABLE": INBOX}
 
-    def offer(self, records: Sequence[SourceRecord], *, is_last: bool) -> None:
+    def offer(self, records: Sequence[SourceRecord], *, is_last: bool) -> bool:
+        rows: list[_InboxRow] = [
+            (
+                one.pos,
+                str(one.body[self._names.id]),
+                str(one.body[self._names.key]),
+                json.dumps(one.body),
+                False,
+            )
+            for one in records
+        ]
+        rows[-1] = (*rows[-1][:-1], is_last)
         assert self._direct is not None, "the source was opened"
-        with connect(self._direct) as connection, connection.cursor() as cursor:
-            for record in records:
-                told = (record.body[self._names.id], record.body[self._names.key], json.dumps(record.body))
-                cursor.execute(
-                    f"INSERT INTO {INBOX} (pos, id, k, body, last) VALUES (%s, %s, %s, %s, %s)",  # noqa: S608 - our own name
-                    (self._count, *told, is_last and record is records[-1]),
-                )
-                connection.commit()
-                self._count += 1
+        late = [row for row in rows if self.has_gaps and (row is rows[0] or row[-1])]
+        try:
+            for row in late:
+                connection = connect(self._direct)
+                self._late.append((connection, row))
+                _insert(connection, row)
+            with connect(self._direct) as connection:
+                for row in rows:
+                    if row not in late:
+                        _insert(connection, row)
+                        connection.commit()
+        except (pymysql.MySQLError, OSError):
+            self.close()
+            return False
+        return True
+
+    def commit_late(self) -> bool:
+        """Commits what `offer` has left open; False: the server does not answer, as of `offer`."""
+        assert self._direct is not None, "the source was opened"
+        rows = [row for _, row in self._late]
+        try:
+            for connection, _ in self._late:
+                with suppress(pymysql.MySQLError, OSError):  # the server may have lost the session
+                    connection.commit()
+            with connect(self._direct) as connection:
+                for row in rows:
+                    _insert(connection, row)
+                    connection.commit()
+        except (pymysql.MySQLError, OSError):
+            return False
+        self.close()
+        return True
 
     def spark_end(self) -> SparkEnd:
         return SparkEnd()
 
     def close(self) -> None:
         """The table goes with the run's database."""
+        for connection, _ in self._late:
+            with suppress(pymysql.MySQLError, OSError):
+                connection.close()
+        self._late.clear()
+
+
+def _insert(connection: MySqlConnection, row: _InboxRow) -> None:
+    """Inserts a row; of one that an earlier try has inserted nothing happens."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"INSERT IGNORE INTO {INBOX} (pos, id, k, body, last) VALUES (%s, %s, %s, %s, %s)",  # noqa: S608 - our own name
+            row,
+        )
 
 
 def _line(record: SourceRecord) -> str:
@@ -217,7 +272,7 @@ class KafkaSource:
         jars = ",".join(map(str, self.broker.spark_jars))
         return {f"{prefix}KAFKA": self.broker.servers, f"{prefix}TOPIC": TOPIC, f"{prefix}JARS": jars}
 
-    def offer(self, records: Sequence[SourceRecord], *, is_last: bool) -> None:  # noqa: ARG002 - a topic has no end
+    def offer(self, records: Sequence[SourceRecord], *, is_last: bool) -> bool:  # noqa: ARG002 - a topic has no end
         """A job that needs the end asks for the end offsets."""
         assert self._producer is not None, "the source was opened"
         failed: list[object] = []
@@ -242,6 +297,7 @@ class KafkaSource:
                 f"{failed[0] if failed else f'no answer within {ANSWER_LIMIT_S:g} s'}",
                 fix="its log says why; run it again with --keep always to have it whole",
             )
+        return True
 
     def spark_end(self) -> SparkEnd:
         """What a checkpoint of Spark tells when it has read everything that was offered."""
@@ -296,10 +352,11 @@ class JobSource(Protocol):
     def environment(self) -> Mapping[str, str]:
         """Its part of the job's environment; each `FLOODMARK_JOB_SOURCE_X` is `{source.x}` in a template too."""
 
-    def offer(self, records: Sequence[SourceRecord], *, is_last: bool) -> None:
+    def offer(self, records: Sequence[SourceRecord], *, is_last: bool) -> bool:
         """Puts these records into it, after those before; returns when the job can see them.
 
-        `is_last`: it says with the last of them that none follows, if a source of this kind can.
+        False: a fault has its server down, and the same ones have to be offered again. `is_last`: it says with the last
+        of them that none follows, if a source of this kind can.
         """
 
     def spark_end(self) -> SparkEnd:

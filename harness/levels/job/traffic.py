@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Final, Literal
 
 from harness.faults.real.evidence import Loss, ProxyEvidence
@@ -24,6 +25,7 @@ _NOTHING_SAID: Final = frozenset({"handshake", "quit", "ping"})
 _AROUND_LOOKUPS: Final = frozenset({"set", "begin", "start", "commit", "rollback"})
 """What a client sends around its lookups."""
 
+_READ_APART_US: Final = 1_000_000
 _LOST: Final = 2013
 """`Lost connection to server`: the error of a client whose connection ends while it waits, or before it asks again."""
 _REFUSED: Final = 2003
@@ -144,6 +146,20 @@ class Traffic:
             self.entries_lost += read.lost
             for event in read.events:
                 self._take(link, event)
+
+    def reads_of(self, table: str, since_us: int) -> list[bool]:
+        """For each SELECT of `table` that was sent after `since_us`, whether it has an answer."""
+        asked = {id(one) for waiting in self._open.values() for one in waiting}
+        # The links are read one after the other, so their messages do not stand in the order of time.
+        late = takewhile(lambda one: one.t_us > since_us - _READ_APART_US, reversed(self.messages))
+        return [
+            id(one) not in asked
+            for one in late
+            if one.t_us > since_us
+            and one.side == "request"
+            and one.statement == "select"
+            and one.table.rpartition(".")[2] == table
+        ]
 
     def waiting(self) -> list[TimedCall]:
         """Calls that have no outcome yet."""

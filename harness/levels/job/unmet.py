@@ -56,6 +56,10 @@ def _lacks_of_file(job: JobFile, scenario: JobScenario, given: JobInput) -> Iter
             say="it makes the database forget, and the source `table` stands in it",
             fix="use a source that keeps what was offered: folder, file or kafka",
         )
+    if scenario.gaps and not job.source.gaps:
+        say = "it is for a source whose gaps fill later, and the job's file tells of none"
+        fix = 'if several writers fill the table, write `source.kind = "table"` and `source.gaps = true`'
+        yield _Lack(need="a source with gaps", say=say, fix=fix)
     for fault in scenario.faults:
         if fault.of_sources and kind not in fault.of_sources:
             say = f"`{fault.do}` (fault {fault.id}) acts on another source than `{kind}`"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import pytest
+from pydantic import ValidationError
 from pymysql import InterfaceError, OperationalError
 
 from harness.database.endpoint import Endpoint
@@ -83,6 +84,41 @@ def test_an_id_of_several_columns_is_a_list_of_their_fields(tmp_path: Path) -> N
     job = _job(tmp_path, source={"records": "own.jsonl"}, sink={"id": ["k", "day"]})
     [record] = read_input(job, SCENARIO, seed=1).records
     assert (record.id, record.key, record.fails) == (["a", "mo"], "a", True)
+
+
+def test_further_records_have_ids_and_times_behind_all_others_and_keep_their_partition(
+    tmp_path: Path,
+) -> None:
+    lines = [
+        {"id": f"A-{number:03}", "key": number % 3, "ts": number, "fails": number == 9}
+        for number in range(10)
+    ]
+    (tmp_path / "own.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    job = _job(tmp_path, source={"records": "own.jsonl", "partitions": 2})
+
+    given = read_input(job, SCENARIO, seed=1)
+
+    assert [len(some) for some in given.sentinels] == [2, 4, 8, 16, 32, 64, 128]
+    first, *_ = further = [one for some in given.sentinels for one in some]
+    assert (first.id, first.body["id"], first.body["ts"] > 9) == ("A-010", "A-010", True)
+    assert len({one.id for one in [*given.records, *further]}) == 10 + len(further)
+    parts = {record.key: record.part for record in given.records}
+    assert all(one.part == parts[one.key] and not one.fails for one in further)
+    for part, of_part in given.last_of_parts.items():
+        assert [one.pos for one in further if one.part == part] == [
+            of_part[0].pos + 1 + n for n in range(127)
+        ]
+
+
+def test_records_whose_ids_end_in_no_number_have_no_further_ones(tmp_path: Path) -> None:
+    (tmp_path / "own.jsonl").write_text('{"id": "a", "key": 1}\n')
+
+    assert read_input(_job(tmp_path, source={"records": "own.jsonl"}), SCENARIO, seed=1).sentinels == []
+
+
+def test_only_a_table_has_gaps() -> None:
+    with pytest.raises(ValidationError, match="a source of kind `folder` has no gaps that fill later"):
+        _job(source={"gaps": True})
 
 
 def _environment(job: JobFile, **base: str) -> dict[str, str]:

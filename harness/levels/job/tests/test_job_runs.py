@@ -238,6 +238,36 @@ def test_a_further_start_that_does_not_exit_is_told_and_has_time_for_two_first_r
     assert ended["t"] - again["t"] >= 2_000 * calm["first_row_ms"]
 
 
+@pytest.mark.parametrize(
+    ("words", "failed"),
+    [([], {"V8": {"lost"}}), (["in-order"], {}), (["locks"], {}), (["in-order", "stays"], {})],
+    ids=["by position", "in order", "with locks", "waits for ever"],
+)
+def test_a_job_that_asks_for_what_is_behind_its_position_loses_rows_that_are_committed_late(
+    stage: OpenLevels, words: list[str], failed: dict[str, set[str]]
+) -> None:
+    ends = "settles" if "stays" in words else "exit"
+    order = _order("right", "behind", *words, kind="table", faults=[], ends=ends)
+    gaps = order.job.source.model_copy(update={"gaps": True})
+
+    outcome = stage.run(replace(order, job=order.job.model_copy(update={"source": gaps})))
+
+    assert _failed(outcome) == failed
+    assert outcome.judgement.outcome is (Outcome.FAIL if failed else Outcome.PASS), outcome.judgement
+    [_, filled] = _events(outcome, "fault")
+    assert filled["evidence"]["read_while_open"] >= 1
+
+
+def test_a_table_source_whose_server_is_down_goes_on_when_it_serves_again(stage: OpenLevels) -> None:
+    killed = _faults_of("server-killed")
+    order = _order("right", "behind", "pace=0.05", kind="table", faults=killed)
+    spread = order.scenario.model_copy(update={"offer": 2_000})
+
+    outcome = stage.run(replace(order, scenario=spread))
+
+    assert outcome.judgement.outcome is Outcome.PASS, outcome.judgement
+
+
 def _faults_of(scenario: str) -> list[dict[str, Any]]:
     [(_, shipped)] = load_jobs([scenario])
     dumped: list[dict[str, Any]] = shipped.model_dump(mode="json", by_alias=True)["faults"]

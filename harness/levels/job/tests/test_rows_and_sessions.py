@@ -13,7 +13,7 @@ import pytest
 
 from harness.history.outside import AskedLookup, JobStart, LogRow
 from harness.levels.job.binlog import LoggedChange, LoggedTransaction, LogPosition
-from harness.levels.job.finished import EndSignals, how_finished
+from harness.levels.job.finished import EndSignals, how_finished, needs_sentinels
 from harness.levels.job.job_file import Job, JobFile, SinkTable
 from harness.levels.job.recording import JobRecording, events_of, logged_rows
 from harness.levels.job.records import JobInput, SourceRecord
@@ -241,6 +241,51 @@ def test_however_a_job_ends_it_is_not_done_before_it_was_quiet_since_the_last_fa
 
     assert _how(_seen(A, B, last_fault_us=9_500_000, **exited), ends=ends) is None
     assert _how(_seen(A, B, last_fault_us=9_000_000, **exited), ends=ends) is not None
+
+
+def _given(*rounds: int) -> JobInput:
+    """The two records, and sentinels with these ids, a round each."""
+    made = [[SourceRecord(part=0, pos=n, id=n, key=1, fails=False, body={})] for n in rounds]
+    return replace(GIVEN, sentinels=made)
+
+
+@pytest.mark.parametrize(
+    ("rows", "rounds", "how"),
+    [
+        ([A], 1, None),
+        ([A, {"id": 3, "name": "c"}], 1, None),  # another worker may wait for more rows
+        ([A, {"id": 3, "name": "c"}], 2, None),
+        ([A, {"id": 4, "name": "d"}], 2, "settled"),
+    ],
+)
+def test_a_job_without_its_last_row_has_settled_when_the_newest_of_two_rounds_has_come_through(
+    rows: list[dict[str, Any]], rounds: int, how: str | None
+) -> None:
+    job = JobFile(job=Job.model_validate({"command": ["x"], "ends": "settles"}))
+
+    assert how_finished(job, _given(3, 4), _seen(*rows, rounds=rounds), EXPECTED) == how
+
+
+@pytest.mark.parametrize(
+    ("more", "write", "expected", "needed"),
+    [
+        ({}, "append", EXPECTED, True),
+        ({}, "upsert", EXPECTED, True),
+        ({}, "upsert", {"1": [["a"]]}, False),  # its rows may be sums, which a further record would change
+        ({"rounds": 2}, "append", EXPECTED, False),
+        ({"last_row_us": 9_500_000}, "append", EXPECTED, False),
+        ({"last_event_us": 6_000_000}, "append", EXPECTED, False),
+        ({"lives": False}, "append", EXPECTED, False),
+        ({"offered_us": None}, "append", EXPECTED, False),
+    ],
+)
+def test_a_job_gets_further_records_only_when_it_is_quiet_and_they_would_change_no_row(
+    more: dict[str, Any], write: str, expected: Mapping[str, Sequence[Sequence[Any]]], *, needed: bool
+) -> None:
+    told = {"job": {"command": ["x"], "ends": "settles"}, "sink": {"write": write}}
+    job = JobFile.model_validate(told)
+
+    assert needs_sentinels(job, _given(3, 4), _seen(A, **more), expected, recover_us=5_000_000) is needed
 
 
 def test_an_exit_counts_only_with_code_0_after_the_last_offer() -> None:

@@ -46,6 +46,7 @@ def needs_of_file(of: JobFile) -> dict[str, str]:
     return found
 
 
+GAPS = {"gaps-fill-late": "a source with gaps"}
 PLAIN = job(job={"engine": "plain"})
 SPARK = job(job={"engine": "spark"}, source={"kind": "kafka"})
 
@@ -53,11 +54,14 @@ SPARK = job(job={"engine": "spark"}, source={"kind": "kafka"})
 @pytest.mark.parametrize(
     ("of", "needs"),
     [
-        (PLAIN, {"broker-killed": "Kafka", "executor-killed": "Spark", "killed-in-spark-gap": "Spark"}),
-        (SPARK, {"killed-at-message": "a plain job"}),
-        (job(), {"broker-killed": "Kafka"}),
         (
-            job(source={"kind": "table"}),
+            PLAIN,
+            {"broker-killed": "Kafka", "executor-killed": "Spark", "killed-in-spark-gap": "Spark", **GAPS},
+        ),
+        (SPARK, {"killed-at-message": "a plain job", **GAPS}),
+        (job(), {"broker-killed": "Kafka", **GAPS}),
+        (
+            job(source={"kind": "table", "gaps": True}),
             {
                 "broker-killed": "Kafka",
                 "server-fails-over": "a source outside the database",

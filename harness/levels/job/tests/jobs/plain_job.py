@@ -7,6 +7,8 @@
     cycle=A/B+C  of each batch commits A, then B with C; they are rows, place, audit
     stays        goes on waiting after the last record
     behind       asks the table `inbox` only for what is behind its position, and `inbox_end` for the end
+    in-order     takes rows of the table up to the first position that is missing; with `behind`
+    locks        reads the table with locks, so that it waits for what is not committed
     unaware      does not ask `inbox_end`
     drops-state  keeps its position in a file, which it removes in the end
     buffer=N     keeps rows until it has N, and its position with them, or with `ahead` before them
@@ -116,8 +118,11 @@ def of_table(skip: int) -> Iterator[str | None]:
     while True:
         inbox.rollback()
         with inbox.cursor() as cursor:
-            cursor.execute("SELECT pos, body, last FROM inbox WHERE pos > %s ORDER BY pos", (place,))
+            locks = " FOR UPDATE" if "locks" in WORDS else ""
+            cursor.execute(f"SELECT pos, body, last FROM inbox WHERE pos > %s ORDER BY pos{locks}", (place,))
             rows = cursor.fetchall()
+            if "in-order" in WORDS:
+                rows = [row for number, row in enumerate(rows, place + 1) if row[0] == number]
             is_over = "unaware" not in WORDS and cursor.execute(
                 "SELECT pos FROM inbox_end WHERE pos <= %s", (place,)
             )
@@ -263,7 +268,8 @@ def main() -> int:
         rows += looked_up(lookups, batch)
         if "connects" in WORDS:
             lookups.close()
-        position += len(batch)
+        # Record n stands at pos n - 1, so that the number of the last one is the position behind it.
+        position = batch[-1]["id"] if "behind" in WORDS else position + len(batch)
         rows = buffered(sink, rows, position)
         if "crashes" in WORDS:
             return 3

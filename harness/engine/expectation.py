@@ -39,7 +39,6 @@ from harness.scenario.workloads.lookups import (
 from harness.scenario.workloads.sessions import session_stamps
 from harness.scenario.workloads.shape import Key, Lookup, OwnLookup, StampedLookup, key_of, told_key
 from harness.sut.calm_twin import ALL_S, ASKED_MAX, CALL_S, Question, Questions
-from harness.sut.function_under_test import connections_of
 from harness.sut.registry import load_attribute
 from harness.sut.user_lookup import OF_KEY, observing
 from harness.system.choices import Choices
@@ -259,7 +258,7 @@ def questions_of(order: Order, records: Sequence[Lookup]) -> Questions:
     return Questions(
         sut=order.sut,
         seed=order.seed,
-        connections=connections_of(order.scenario.operator),
+        connections=order.scenario.operator.pool_size,
         keys=[_question(same[0], same[-1]) for same in _sample(list(of_keys.values()), seed=order.seed)],
         records=[_question(record, record) for record in _sample(records, seed=order.seed)],
         path=list(order.import_path),

@@ -137,6 +137,8 @@ class Bounds:
     timeout_slack: AtLeast0 = 0
     recover: AtLeast0 = 0
     checkpoint_gap: AtLeast0 | None = None
+    service_after: AtLeast0 | None = None
+    """After the last fault, the time from which most outcomes must be answers again (V16)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1250,6 +1250,20 @@ def v16(page: Page) -> Findings:
         _, _, s_open, what_open = min(open_, key=lambda o: o[:2], default=(0, 0, None, None))
         yield Finding("stuck", s_open, what_open, None, n)
 
+def unserved(page: Page) -> Findings:
+    """V16, with `service_after`: after the last fault calls are answered, as they were before the first one."""
+    faults = page.kind("fault")
+    if "service_after" not in page.bounds or not faults or any(end is None for _, end in page.faults()): return
+    healed = [e for e in faults if e["phase"] == "end"][-1]
+    since = healed["t"] + (page.bounds["service_after"] + page.operator["timeout_ms"]) * 1000
+    named = "explained" in page.header
+    ends = [res for res in page.kind("res") if res["final"] and not (named and res.get("by") == "planted")]
+    calm, after = [res for res in ends if res["n"] < faults[0]["n"]], [res for res in ends if res["t"] >= since]
+    after = [res for res in after if res["n"] > healed["n"]]
+    late, early = ([res for res in some if res["r"] in {"fail", "timeout"}] for some in (after, calm))
+    if min(len(calm), len(after)) >= 20 and len(early) * 10 <= len(calm) and len(late) * 4 > len(after):
+        yield Finding("unserved", None, None, None, late[-1]["n"])
+
 # ----------------------------------------- V19 to V21, V23: answers, failures, threads, and what there was to see
 def v19(page: Page) -> Findings:
     """Integrity: an answer has the nonce of its call, and no two calls have one nonce."""
@@ -1427,6 +1441,7 @@ def opinions(lines: list[Json]) -> dict[str, Opinion]:
     goes_on = gap or "barrier_every" in page.header
     restarts |= "keeps" in page.header and any(kept(page))
     open_, giveups = not page.finished(), page.kind("giveup")
+    undecided = any(is_excused(page, e) for e in giveups) or (open_ and not giveups)
     return {
         "V1": _opinion(v1(page), claimed=page.ordered, exposed=results),
         "V2": _opinion(v2(page), claimed=segments, exposed=results),
@@ -1443,7 +1458,7 @@ def opinions(lines: list[Json]) -> dict[str, Opinion]:
         "V13": _opinion(v13(page), claimed=fenced, exposed=several, pending=page.not_whole("audit")),
         "V14": _opinion(v14(page), exposed=calls),
         "V15": _opinion([*v15(page), *retries(page)], exposed=calls),
-        "V16": _opinion(v16(page), pending=any(is_excused(page, e) for e in giveups) or (open_ and not giveups)),
+        "V16": _opinion([*v16(page), *unserved(page)], pending=undecided),
         "V18": _opinion([*(v18(page) if gap else ()), *left_out(page)], claimed=goes_on, exposed=starts),
         "V19": _opinion(v19(page), claimed=any("nonce" in e for e in page.kind("call", "res"))),
         "V20": _on_v20(page),

@@ -25,6 +25,8 @@ _LOCKED_MS = 2000
 """How long locks are held at level sim by a session whose client is gone."""
 _COMMIT_MS = 20_000
 """How long the sink retries a commit."""
+_SERVICE_MS = 3000
+"""Our pool's longest way back: a connect that hangs for 2 s, then 0.4 s until its circuit makes a trial connect."""
 RECOVER_MS = 30_000
 """Time to recover after a fault: a silently lost query has a limit of 10 s, a commit is retried for 20 s."""
 
@@ -52,6 +54,7 @@ def header_of(order: Order, *, expected: Expected | None = None) -> JsonView:
             "timeout_slack": _slack_ms(order),
             "recover": RECOVER_MS,
             **_checkpoint_gap(order),
+            **_service_after(order),
         },
         "sink": "rollback" if order.runner == "stateful" else SINK_FORMS[scenario.sink].claimed_as,
         "effects": "outputs" if scenario.effects is None else "records",
@@ -216,6 +219,22 @@ def _checkpoint_gap(order: Order) -> Mapping[str, int]:
     if interval_ms is None or scenario.faults:
         return {}
     return {"checkpoint_gap": 2 * interval_ms + _drain_ms(scenario) + slack_ms}
+
+
+def _service_after(order: Order) -> Mapping[str, int]:
+    """When calls must be answered again, where a policy hides that they are not; else a task that fails shows it.
+
+    Not where the backlog of an outage alone can make calls time out, and not of a client that a scenario plants as a
+    mistake. A user's lookup may have a client of its own, with its own limits: it has the time of any recovery.
+    """
+    scenario = order.scenario
+    operator = scenario.operator
+    hides = operator.on_error == "dead-letter" or operator.on_timeout != "fail"
+    turns = -(-operator.capacity // operator.pool_size)
+    is_slow = operator.timeout and 2 * turns * scenario.workload.service > operator.timeout
+    if not scenario.faults or not hides or is_slow or operator.downstream is not None or operator.mistake:
+        return {}
+    return {"service_after": RECOVER_MS if _is_users(order) else _SERVICE_MS + LEVELS[order.level].slack_ms}
 
 
 def _drain_ms(scenario: Scenario) -> int:

@@ -248,10 +248,6 @@ class Client(Protocol):
     def close(self) -> None: ...
 
 
-_CONNECTIONS_MAX = 50
-"""The default limit of a subtask's pool; two subtasks stay below a server's default limit of 151 connections."""
-
-
 class FunctionUnderTest:
     """The function of one attempt and its client, which is closed with it. A lookup object lives from `open` to `end`.
 
@@ -276,7 +272,7 @@ class FunctionUnderTest:
         self._journal = journal
         self._loop = loop
         self._database = plan.lookups
-        self._threads = connections_of(settings)
+        self._threads = settings.pool_size
         self._client: Client = (
             variant.pool(ConnectionPool)(
                 driver,
@@ -329,11 +325,6 @@ class FunctionUnderTest:
                 calm_waited=pool.calm_waited,
             )
             self._journal.note(use)
-
-
-def connections_of(settings: Operator) -> int:
-    """How many connections the pool has, or a blocking lookup threads."""
-    return settings.connections or min(settings.capacity, _CONNECTIONS_MAX)
 
 
 def _around(

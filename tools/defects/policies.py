@@ -1,7 +1,7 @@
 """Defects of what an error or a timeout yields: of dead letters, of substitutes, and of failures of the task.
 
 Answers to a catch-all that answers an error with nothing, to a shared error variable, and to a default value that is
-not the configured one. Invariant: the call or its timeout ends as in the reference; each changes only what becomes of it.
+not the configured one. Invariant: the call or its timeout ends as in the reference, and something else becomes of it.
 """
 
 from __future__ import annotations

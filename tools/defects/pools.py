@@ -123,6 +123,43 @@ def staying_open(pool: Kind) -> Kind:
     return HopelessPool
 
 
+@made_once
+def keeping_trial(pool: Kind) -> Kind:
+    """`pool`, whose circuit takes a cancelled trial connect for one that still runs, so that no other is made."""
+
+    class ForgetfulPool(pool):  # type: ignore[misc]
+        def __init__(self, *args: Any, **parts: Any) -> None:
+            super().__init__(*args, **parts)
+            self._circuit.abandoned = lambda: None
+
+    return ForgetfulPool
+
+
+@made_once
+def keeping_slot(pool: Kind) -> Kind:
+    """`pool`, which keeps the slot of a call that is cancelled while it connects."""
+
+    class LeakingPool(pool):  # type: ignore[misc]
+        def __init__(self, *args: Any, **parts: Any) -> None:
+            super().__init__(*args, **parts)
+            self._cancelled: dict[Any, None] = {}
+
+        async def _dial(self) -> object:
+            try:
+                return await super()._dial()
+            except asyncio.CancelledError:
+                self._cancelled[asyncio.current_task()] = None
+                raise
+
+        async def _end(self, limit: Any, error: BaseException | None) -> None:
+            if asyncio.current_task() not in self._cancelled:
+                await super()._end(limit, error)
+            else:
+                await limit.__aexit__(type(error), error, None)
+
+    return LeakingPool
+
+
 OF_POOLS = (
     LOSS_IS_NO_ROW,
     Defect(
@@ -146,6 +183,28 @@ OF_POOLS = (
         where="`circuit-opens`",
         applies=NEVER,
         scenario="circuit-opens",
+        levels=SIM_AND_LIVE,
+    ),
+    Defect(
+        name="cancelled-trial-is-the-last",
+        about="after a trial connect was cancelled, the pool's circuit waits for its end for ever",
+        mirrors="a circuit breaker that counts successes and failures, and no cancellation",
+        convicted_by=("V16",),
+        variant=Variant(pool=keeping_trial),
+        where="`trial-cancelled`",
+        applies=NEVER,
+        scenario="trial-cancelled",
+        levels=SIM_AND_LIVE,
+    ),
+    Defect(
+        name="cancelled-connect-keeps-slot",
+        about="a call that is cancelled while it connects keeps its slot of the pool",
+        mirrors="a release behind `except Exception`, which a cancellation passes",
+        convicted_by=("V16",),
+        variant=Variant(pool=keeping_slot),
+        where="`handshakes-cancelled`",
+        applies=NEVER,
+        scenario="handshakes-cancelled",
         levels=SIM_AND_LIVE,
     ),
 )

@@ -134,6 +134,10 @@ class Upstream(Part):
     )
 
 
+_CONNECTIONS_MAX = 50
+"""The default limit of a subtask's pool; two subtasks stay below a server's default limit of 151 connections."""
+
+
 class Operator(Part):
     """The settings of the asynchronous operator under test (A1-A3, A44, A45)."""
 
@@ -212,6 +216,11 @@ class Operator(Part):
     def longest_delay_ms(self) -> int:
         """The limit of an exponential backoff; beyond the timeout no retry is made."""
         return self.timeout if self.retry_delay_max is None else self.retry_delay_max
+
+    @property
+    def pool_size(self) -> int:
+        """How many connections the pool has, or a blocking lookup threads."""
+        return self.connections or min(self.capacity, _CONNECTIONS_MAX)
 
     @property
     def mistake(self) -> str | None:

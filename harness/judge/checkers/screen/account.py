@@ -14,6 +14,7 @@ from msgspec import UNSET
 from harness.history.event import CAUSES_OUTSIDE, Effect, Failed, FaultEvent, Id, Kill, Start
 from harness.history.header import Header
 from harness.history.stalls import Stalls
+from harness.judge.checkers.liveness import Service
 from harness.judge.checkers.screen.totals import Distinct, ExpectedRows, Irregular, Sums
 
 US_PER_MS = 1000
@@ -42,6 +43,7 @@ class Account:
         keeps_keys = operator.per_key_order and not self.ordered
         self.keeps_resolved = bool(header.tables) or header.by_key or keeps_keys
         """Whether what was resolved is kept to the end, to be compared with rows and by key."""
+        self.service = Service(header)
         self.explained = header.explained is not None
         self.asks_of_calls = asks_of_calls
         """Whether any invariant that is asked for depends on calls; if none does, they are passed over."""
@@ -70,6 +72,7 @@ class Account:
     def begin_or_end(self, fault: FaultEvent) -> None:
         """A fault begins or ends; irregular if it ends and has not begun."""
         self.faults.append(fault)
+        self.service.step(fault)
         self._on[fault.f] += 1 if fault.phase == "begin" else -1
         if self._on[fault.f] < 0:
             raise Irregular("a fault ends that has not begun")

@@ -229,10 +229,10 @@ class AttemptScreen:
     """The state of one attempt in the screen, updated by each of its events. Mutable."""
 
     __slots__ = (
-        "a", "account", "answers", "barrier", "called_order", "calls", "closed", "empties", "end", "ended", "epoch",
-        "failures", "filling", "final", "free", "head", "last", "last_c", "last_pos", "limit_us", "note_nonce", "open",
-        "ordered", "outs", "over_t", "owms", "partial", "pos", "reading", "restored", "retry", "rows", "settled_t",
-        "shown_before", "source", "tail", "thread",
+        "a", "account", "answers", "barrier", "called_order", "calls", "closed", "counts_outcomes", "empties", "end",
+        "ended", "epoch", "failures", "filling", "final", "free", "head", "last", "last_c", "last_pos", "limit_us",
+        "note_nonce", "open", "ordered", "outs", "over_t", "owms", "partial", "pos", "reading", "restored", "retry",
+        "rows", "settled_t", "shown_before", "source", "tail", "thread",
     )  # fmt: skip
 
     def __init__(self, a: int, account: Account, source: SourceMemory) -> None:
@@ -242,6 +242,7 @@ class AttemptScreen:
         self.ordered = account.ordered
         self.limit_us = account.limit_us
         self.retry = account.retry
+        self.counts_outcomes = account.service.is_claimed
         self.note_nonce = account.nonces.pending.append
         self.pos = 0
         self.barrier: float = account.header.barrier_every or math.inf
@@ -339,6 +340,8 @@ class AttemptScreen:
             or type(event.nonce) is not type(call.nonce)
         ):
             self.account.suspect("V19")
+        if self.counts_outcomes:
+            self.account.service.step(event)
         if event.raised is not UNSET or event.r != "ok":
             self._compare_policy(event)
         if event.r != "ok" or not event.final:

@@ -149,6 +149,8 @@ class Screen:
             account.suspect("V19")
         if not finished:
             account.suspect("V6", "V8", "V16")
+        if account.service.is_gone:
+            account.suspect("V16")
         if account.acknowledged and account.unacknowledged:
             account.suspect("V10")
         if not self._rows_match(finished=finished):
@@ -338,7 +340,14 @@ def follow(  # noqa: C901, PLR0912
                     continue
         elif kind is Res:  # as AttemptScreen.settle
             life = lives[event.s]
-            if life.a == event.a and event.thread == life.thread and event.r == "ok" and event.final:
+            is_plain = event.raised is UNSET and not life.counts_outcomes
+            if (
+                is_plain
+                and life.a == event.a
+                and event.thread == life.thread
+                and event.r == "ok"
+                and event.final
+            ):
                 entry = life.open[event.id]
                 call, nonce, expect = entry.call, event.nonce, entry.source.expect
                 wanted = event.v if expect is UNSET else expect

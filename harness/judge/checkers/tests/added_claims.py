@@ -114,6 +114,8 @@ class _Claimer:
                 [*yields, ["none"]] if self.wrong_in else [*yields[:1], ["none"]][:1]
             )
         self.header["raised"] = True
+        bounds = self.header.get("bounds", {})
+        self.header["bounds"] = {**bounds, **self.maybe("service_after", [0, 0, 1])}
         for event in self.events:
             if event["k"] != "res" or self.wrong():
                 continue

@@ -45,7 +45,7 @@ CLASSES = {
         "out-before-outcome", "unknown-record", "unknown-call", "retry-missing", "retry-early", "retry-late",
         "gave-up-early", "retried-anyway",
     },
-    "V16": {"stuck"},
+    "V16": {"stuck", "unserved"},
     "V18": {"checkpoint-gap", "left-out"},
     "V19": {"foreign-response", "nonce-reused"},
     "V20": {

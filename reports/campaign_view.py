@@ -137,6 +137,8 @@ class CampaignView:
     planned: Sequence[PlannedRuns]
     """The planned runs of each kind."""
     strips: Sequence[Strip] = ()
+    pitfall_of_all: str = ""
+    """The pitfall that every run shows that passed; it is said once, and is no cause of theirs."""
 
     @property
     def is_one(self) -> bool:
@@ -162,7 +164,8 @@ class CampaignView:
             more = f", and {len(causes) - _CAUSES_TOLD} more" if len(causes) > _CAUSES_TOLD else ""
             by_cause = f" By cause: {told}{more}." if causes else ""
             reading = replace(reading, sentence=f"{reading.sentence}{by_cause}")
-        reading = replace(reading, sentence=f"{reading.sentence}{self._left_out}")
+        shared = f" Every run that passed shows the {self.pitfall_of_all}." if self.pitfall_of_all else ""
+        reading = replace(reading, sentence=f"{reading.sentence}{shared}{self._left_out}")
         if self.incomplete is None:
             return reading
         sentence = f"{self.incomplete} {reading.sentence}"
@@ -239,7 +242,16 @@ def view_of(
     runs = list(counted) or [CountedRun.of(outcome) for outcome in outcomes]
     places = list(range(len(outcomes))) if not counted else _places(outcomes, counted)
     histories = {place: stored(index) for index, place in enumerate(places)}
-    rows = [Row(index=index, run=run, history=histories.get(index)) for index, run in enumerate(runs)]
+    passed = {run.cause for run in runs if run.as_expected} if len(runs) > 1 else set()
+    shared = next((cause for cause in passed if len(passed) == 1 and cause.startswith("pitfall ")), "")
+    rows = [
+        Row(
+            index=index,
+            run=replace(run, cause="") if shared and run.as_expected else run,
+            history=histories.get(index),
+        )
+        for index, run in enumerate(runs)
+    ]
     able = sorted(places)
     told = [(runs[place].cause, runs[place].as_expected) for place in able]
     wanted = {able[index] for index in worth_showing(told, of=len(runs))}
@@ -265,6 +277,7 @@ def view_of(
         extent=extent,
         planned=list(planned.values()),
         strips=strips_of(outcomes, places=places),
+        pitfall_of_all=shared,
     )
 
 

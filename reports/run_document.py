@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, TypeVar, get_args, get_origin, get_type_
 import msgspec
 
 from harness.history.values import without_credentials
-from harness.history.verdict import InvariantVerdict
+from harness.history.verdict import InvariantVerdict, Outcome
 from harness.scenario.certificate import Verdict
 from harness.scenario.outcome import (
     CountedRun,
@@ -228,6 +228,7 @@ def document_of(view: CampaignView, *, title: str, earlier: str = "") -> Documen
                 row.run,
                 _COUNTED,
                 took_s=round(row.run.took_s, 4),
+                cause=row.run.cause or ("all holds" if row.run.verdict is Outcome.PASS else ""),
                 again=row.run.again if row.run.cause else "",
                 history="" if row.history is None else row.history.file,
             )

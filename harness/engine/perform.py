@@ -108,7 +108,7 @@ def outcome_of(order: AnyOrder, record: RunRecord | OutsideRecord) -> RunOutcome
         duration_s=0.0,
         phases_s={},
         accounting=record.accounting,
-        again=order.again,
+        again=order.again.replace("--world auto", f"--world {record.world.kind}"),
         versions={},
         threats=(*(record.values.threats if record.values else ()), *record.threats),
         error=record.error,

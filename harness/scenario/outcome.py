@@ -298,12 +298,10 @@ class RunOutcome(PlannedRuns):
         if self.pitfalls and verdict is Outcome.PASS:
             return f"pitfall {self.pitfalls[0].name}"
         decisive = decisive_in(self.plan)
-        blamed = [
-            one.invariant
-            for one in self.judgement.invariants
-            if one.outcome is verdict and counts_for(one, decisive=decisive, has_values=bool(self.values))
-        ]
-        return f"{' '.join([*blamed[:1], str(verdict)])}: nothing was shown"
+        for one in self.judgement.invariants:
+            if one.outcome is verdict and counts_for(one, decisive=decisive, has_values=bool(self.values)):
+                return f"{one.invariant} {verdict}: {without_numbers(one.why) or 'nothing was shown'}"
+        return f"{verdict}: nothing was shown"
 
     @property
     def crossed(self) -> tuple[Threshold, ...]:

@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from harness.scenario.outcome import CountedRun, Extent, LeftOut
+from harness.scenario.outcome import CountedRun, Extent, LeftOut, Pitfall
 from reports.campaign_view import CampaignView, view_of
 from reports.junit import junit_text
 from reports.markdown import MARKDOWN_CHARS_MAX, markdown_text
@@ -138,6 +138,27 @@ def test_a_green_run_is_a_row_and_one_of_many_is_shown(tmp_path: Path) -> None:
 
     assert [section.outcome.run_id for section in view.sections] == ["0"]
     assert [run.seed for run in view.runs] == list(range(6))
+
+
+def test_a_pitfall_of_every_run_is_said_once_and_is_no_cause_of_theirs(tmp_path: Path) -> None:
+    pitfall = Pitfall(name="no-pause", says="It does not pause.", advice="Pause.", evidence={})
+    outcomes = [pass_outcome(tmp_path, seed=seed, run_id=str(seed), pitfalls=(pitfall,)) for seed in range(6)]
+
+    view = view_of(outcomes)
+
+    document = json.loads(document_text(document_of(view, title="t")))
+    assert document["causes"] == []
+    assert {run["cause"] for run in document["counted"]} == {"all holds"}
+    assert document["sentence"].count("Every run that passed shows the pitfall no-pause.") == 1
+    assert [section.outcome.run_id for section in view.sections] == ["0"]
+
+
+def test_a_pitfall_of_some_runs_is_their_cause(tmp_path: Path) -> None:
+    pitfall = Pitfall(name="no-pause", says="It does not pause.", advice="Pause.", evidence={})
+    has = [(pitfall,), ()]
+    outcomes = [pass_outcome(tmp_path, run_id=str(n), pitfalls=pitfalls) for n, pitfalls in enumerate(has)]
+
+    assert [cause.words for cause in view_of(outcomes).causes] == ["pitfall no-pause"]
 
 
 def test_the_summary_has_the_totals_of_the_terminal_and_the_causes(view: CampaignView) -> None:

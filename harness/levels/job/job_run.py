@@ -62,6 +62,7 @@ _SLOW_TIMES: Final = 6
 _ADVANCE_EVERY_US: Final = 30_000
 """The proxy is asked what it saw no more often than that."""
 _TELL_EVERY: Final = 20
+_HEARTBEAT_US: Final = 15_000_000
 _LOOK_FOR_SPARK_EVERY: Final = 100
 _BACK_OFF_S: Final = (0.0, 0.2, 0.5, 1.0, 2.0)
 _SHORT_LIFE_S: Final = 1.0
@@ -161,6 +162,7 @@ class JobRun:
     records: Sequence[FaultRecord] = ()
     """What became of the faults."""
     _advanced_us: int = 0
+    _told_us: int = 0
     _start_us: int | None = None
     _restart_us: int | None = None
     _exited_well_us: int | None = None
@@ -357,7 +359,7 @@ class JobRun:
             self.faults.end_active()
             return
         count = self.offering.offer_sentinels()
-        say = f"{count} further records are offered, for it is quiet without its last rows"
+        say = f"it is quiet without its last rows; further records are offered: {count}"
         self.site.observer.phase("job", say)
 
     def _end_orphans(self) -> bool:
@@ -555,7 +557,11 @@ class JobRun:
         )
 
     def _tell(self, deadline: Deadline) -> None:
+        """The present state, and every few seconds a line of it, for a job may be silent for minutes."""
         records = len(self.given.records)
+        if monotonic_us() - max(self._told_us, self.began_us) >= _HEARTBEAT_US:
+            self._told_us = monotonic_us()
+            self.site.observer.phase("job", f"{self.seen.rows} rows so far, of {records} records")
         self.site.observer.standing(
             in_flight=0,
             lag=max(0, records - self.seen.rows),

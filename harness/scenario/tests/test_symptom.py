@@ -91,6 +91,18 @@ def test_what_shows_nothing_says_why(run: RunOutcome, cause: str) -> None:
     assert run.cause == cause
 
 
+def test_runs_that_are_vacuous_for_other_reasons_have_other_causes_whatever_their_numbers() -> None:
+    def cause(why: str) -> str:
+        verdict = InvariantVerdict(invariant="V23", outcome=Outcome.VACUOUS, why=why)
+        return ended(
+            Outcome.VACUOUS, judgement=Judgement(outcome=Outcome.VACUOUS, invariants=(verdict,))
+        ).cause
+
+    left_nothing, never_began = "the fault cut (event 7) left no evidence", "the fault kill never began"
+    assert cause(left_nothing) == "V23 vacuous: the fault cut (event n) left no evidence"
+    assert cause(left_nothing.replace("7", "9")) == cause(left_nothing) != cause(never_began)
+
+
 def test_a_planted_defect_is_named_with_what_convicted_it() -> None:
     broke = {"V8": "lost", "V2": "crossed"}
 

@@ -73,7 +73,8 @@ def _facts(outcome: RunOutcome, view: HistoryView, outside: OutsideView) -> Iter
         "a start acts no more once replaced",
         "claimed" if claims.get("fenced", claims.get("delivery") != "at-least-once") else "not claimed",
     )
-    yield "records offered", str(len(outside.offers_us))
+    further = f", {outside.sentinels} of them when it had gone quiet" if outside.sentinels else ""
+    yield "records offered", f"{len(outside.offers_us)}{further}"
     yield "starts", str(len(outside.starts))
     yield "rows read in the end", _counted(outside, "table 1")
     yield "rows after a further start", _counted(outside, "table 2", never="no further start")

@@ -91,6 +91,8 @@ class OutsideView:
     starts: dict[int, StartSpan] = field(default_factory=dict)
     faults: list[FaultSpan] = field(default_factory=list)
     transactions: list[Transaction] = field(default_factory=list)
+    sentinels: int = 0
+    """How many of the offered records are further ones, for a job that had gone quiet."""
     offers_us: list[int] = field(default_factory=list)
     offered: dict[Key, Offered] = field(default_factory=dict)
     first_row: dict[Key, int] = field(default_factory=dict)
@@ -144,6 +146,7 @@ class OutsideView:
 
     def _offer(self, event: Json) -> None:
         self.offers_us.append(event["t"])
+        self.sentinels += event.get("sentinel") is True
         self.offered[key_of(event.get("id"))] = Offered(
             n=event["n"],
             at_us=event["t"],
@@ -256,6 +259,8 @@ def _offered(event: Json) -> Iterator[str]:
         yield f", to yield {brief(event['expect'])}"
     if event.get("fails"):
         yield ", and no right job can process it"
+    if event.get("sentinel"):
+        yield ", to show whether what stands before it was passed"
 
 
 def _of_fault(event: Json) -> Iterator[str]:

@@ -47,7 +47,7 @@ class Offering:
     """For each read of the source's table that was sent after this time, whether it was answered."""
     gap_max_us: int
     """How long a gap stays if the job does not read the table."""
-    late: int = 0
+    filled: int = 0
     """How many gaps have been filled."""
     overtaken: int = 0
     """How many of them the job could see, for it read the table meanwhile; a read with locks waits."""
@@ -91,7 +91,9 @@ class Offering:
                 return
             self.offered = self._noted
             if isinstance(self.source, TableSource) and self.source.has_gaps:
-                self._open_gap()
+                if not self.filled:
+                    self.recording.note("fault", f=GAPS, phase="begin")
+                self._gap_us = monotonic_us()
             elif is_last:
                 self.ended_us = monotonic_us()
 
@@ -112,11 +114,6 @@ class Offering:
             raise WorldError(message, fix="run it again with --keep always, and look at the server's log")
         return taken
 
-    def _open_gap(self) -> None:
-        if self._gap_us is None and self.late == 0:
-            self.recording.note("fault", f=GAPS, phase="begin")
-        self._gap_us = monotonic_us()
-
     def _has_gap(self) -> bool:
         """Whether a row is missing before others; it is committed once the job has read the table, or had time to."""
         if self._gap_us is None:
@@ -128,12 +125,12 @@ class Offering:
         if not self._is_taken(self.source.commit_late()):
             return True
         self._gap_us = None
-        self.late, self.overtaken = self.late + 1, self.overtaken + bool(reads)
+        self.filled, self.overtaken = self.filled + 1, self.overtaken + bool(reads)
         if self.offered == len(self.given.records):
             self.ended_us = monotonic_us()
             self.source.has_gaps = False
             self.recording.ends(GAPS)
-            evidence = {"gaps": self.late, "read_while_open": self.overtaken} if self.overtaken else {}
+            evidence = {"gaps": self.filled, "read_while_open": self.overtaken} if self.overtaken else {}
             self.recording.evidence(GAPS, 0, evidence=evidence)
         return False
 

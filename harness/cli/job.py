@@ -126,6 +126,8 @@ class _Asked:
             proxy=self.asked["proxy"],
             offline=self.asked["offline"],
             announce=lambda text: None if self.asked["quiet"] else click.echo(f"sweep    {text}", err=True),
+            budget_s=self.asked["budget"],
+            jobs=self.asked["jobs"] or 1,
         )
         for point in points:
             settings = settings_of(order.scenario, point)

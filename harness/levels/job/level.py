@@ -34,7 +34,7 @@ from harness.levels.job.records import JobInput, SourceRecord, read_input
 from harness.levels.job.sink_rows import by_id, id_text, told_value
 from harness.levels.job.sources import INBOX, source_of
 from harness.levels.job.spark_engine import find_checkpoints
-from harness.levels.job.traffic import Message, requests_over
+from harness.levels.job.traffic import requests_over
 from harness.levels.job.unmet import refuse_unmet, refuse_unmet_by_calm
 from harness.sut.registry import load_attribute
 from harness.sut.user_code import take_path
@@ -122,11 +122,11 @@ class JobPlays:
         site.observer.phase("run", f"{order.scenario.scenario}, seed {order.seed}")
         return record_of(self._made_run(order, given, site, world, calm=calm), expect_from=source)
 
-    def calm_messages(self, order: JobOrder, site: RunSite) -> Sequence[Message]:
-        """What the calm twin of this order sends and gets over the proxy's links."""
+    def calm_twin(self, order: JobOrder, site: RunSite) -> CalmRun:
+        """The calm twin of this order."""
         assert site.world is not None, "level job needs a world"
         given = read_input(order.job, order.scenario, seed=order.drawn_by)
-        return self._calm_twin(order, given, site, site.world).messages
+        return self._calm_twin(order, given, site, site.world)
 
     def _calm_twin(self, order: JobOrder, given: JobInput, site: RunSite, world: World) -> CalmRun:
         """The twin that this order shares with others; it is run now, if it was not before."""

@@ -87,12 +87,15 @@ def _lacks_of_calm(order: JobOrder, calm: CalmRun) -> Iterator[_Lack]:
         acts = f"fault {of_lookups[0]} acts on the link `lookups`" if of_lookups else "it moves the lookups"
         say = f"{acts}, and the job without faults sends nothing over it: its lookups go over the sink's link"
         yield _Lack(need="lookups over their own link", say=say, fix="give the job {lookups.url} for them")
-    overtaken = [
-        fault.id for fault in scenario.faults if isinstance(fault, HoldReply) and fault.link == "lookups"
-    ]
-    if overtaken and is_used and not order.named and not are_at_once(calm.messages):
-        say = f"fault {overtaken[0]} holds an answer while others come, and the job never waits for two lookups at once"
-        yield _Lack(need="several lookups at once", say=say)
+    for fault in scenario.faults:
+        if (
+            isinstance(fault, HoldReply)
+            and fault.link == "lookups"
+            and is_used
+            and not are_at_once(calm.messages)
+        ):
+            say = f"fault {fault.id} holds an answer while others come, and the job never waits for two lookups at once"
+            yield _Lack(need="several lookups at once", say=say)
     reads_sink = any(one.statement == "select" and one.table == order.job.sink.table for one in calm.messages)
     is_in_database = not calm.keeps_files and (calm.keeps_tables or reads_sink)
     if scenario.loses_commits and not is_in_database and not order.named:

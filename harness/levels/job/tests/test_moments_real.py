@@ -143,7 +143,7 @@ def test_a_held_answer_of_a_lookup_is_overtaken_by_a_later_one_of_its_key(
 ) -> None:
     [(_, shipped)] = load_jobs(["answers-held"])
     told = shipped.model_dump(mode="json", by_alias=True)
-    setting = {"records": 200, **{name: told[name] for name in ("keys", "keys_come", "offer")}}
+    setting = {"records": 200, "keys": 3, **{name: told[name] for name in ("keys_come", "offer")}}
 
     judgement = bench.judged(variant, *told["faults"], order="key", **setting)
 

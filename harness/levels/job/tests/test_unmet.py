@@ -205,8 +205,8 @@ def test_a_job_that_makes_one_lookup_after_the_other_has_none_that_overtakes_ano
     one_by_one = cast("CalmRun", SimpleNamespace(**{**vars(twin), "messages": in_turn}))
 
     with pytest.raises(CannotHere, match="never waits for two lookups at once"):
-        refuse_unmet_by_calm(order("answers-held", PLAIN, named=False), one_by_one)
-    refuse_unmet_by_calm(order("answers-held", PLAIN, named=False), twin)
+        refuse_unmet_by_calm(order("answers-held", PLAIN), one_by_one)
+    refuse_unmet_by_calm(order("answers-held", PLAIN), twin)
 
 
 def test_a_moment_that_is_missed_by_little_is_waited_for_only_if_its_scenario_was_named() -> None:

@@ -135,6 +135,8 @@ class Bounds:
 
     watermark_hold: AtLeast0 | None = None
     timeout_slack: AtLeast0 = 0
+    timer_resolution: AtLeast0 = 1
+    """How much too early a timer may fire (V15): one that counts whole milliseconds, on a clock of microseconds."""
     recover: AtLeast0 = 0
     checkpoint_gap: AtLeast0 | None = None
     service_after: AtLeast0 | None = None

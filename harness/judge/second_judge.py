@@ -89,7 +89,8 @@ class Page:
     def __init__(self, lines: list[Json]) -> None:
         self.header, self.events = lines[0], lines[1:]
         self.operator: Json = {"max_tries": 1, "watermark_slots": True} | self.header["operator"]
-        self.bounds: Json = {"timeout_slack": 0, "recover": 0} | self.header.get("bounds", {})
+        self.bounds: Json = {"timeout_slack": 0, "timer_resolution": 1, "recover": 0} | self.header.get("bounds", {})
+        self.early_us = self.bounds["timer_resolution"] * 1000
         self.sink = self.header.get("sink", "rollback")
         self.ordered = self.operator["mode"] == "ordered"
         self.coalesces = self.operator.get("coalesces_watermarks", False)
@@ -1139,7 +1140,7 @@ def _of_outcome(page: Page, res: Json, calls: list[Json], answers: list[Json]) -
     timeout_us = page.operator["timeout_ms"] * 1000
     if res["final"] and any(e["final"] for e in answers): yield "two-outcomes"
     if res["r"] != "timeout" and all(e["try"] != res["try"] for e in calls): yield "unknown-call"
-    if res["r"] == "timeout" and (timeout_us == 0 or (calls and res["t"] < calls[0]["t"] + timeout_us - 1000)):
+    if res["r"] == "timeout" and (timeout_us == 0 or (calls and res["t"] < calls[0]["t"] + timeout_us - page.early_us)):
         yield "early-timeout"
 
 def _late(page: Page, s: int, a: int) -> Findings:
@@ -1202,7 +1203,7 @@ def _after(page: Page, own: list[Json], res: Json) -> Iterator[tuple[str, Json]]
     called = following is not None and following["k"] == "call"
     late = (following is None or following["t"] > limit) and not _excused(page, own, res, limit)
     if following and called and not _retried(page, res): yield "retried-anyway", following
-    if following and called and following["t"] < res["t"] + shortest - 1000 and not at_once:
+    if following and called and following["t"] < res["t"] + shortest - page.early_us and not at_once:
         yield "retry-early", following
     if following and called and late: yield "retry-late", following
     if any(e["n"] < until for e in page.of(s, a, "ended")) or (late and not called): yield "retry-missing", res
@@ -1228,7 +1229,7 @@ def _may_give_up(page: Page, e: Json, first: Json) -> bool:
     timeout_ms = page.operator["timeout_ms"]
     at_end = page.operator["retry"].get("at_end", "once") == "once"
     ended = any(end["n"] < e["n"] for end in page.of(e["s"], e["a"], "end"))
-    return (at_end and ended) or (timeout_ms > 0 and e["t"] >= first["t"] + (timeout_ms - 1) * 1000)
+    return (at_end and ended) or (timeout_ms > 0 and e["t"] >= first["t"] + timeout_ms * 1000 - page.early_us)
 
 def is_excused(page: Page, giveup: Json) -> bool:
     """By a fault that is active, or too recent."""

@@ -52,6 +52,7 @@ def header_of(order: Order, *, expected: Expected | None = None) -> JsonView:
         },
         "bounds": {
             "timeout_slack": _slack_ms(order),
+            "timer_resolution": LEVELS[order.level].timer_resolution_ms,
             "recover": RECOVER_MS,
             **_checkpoint_gap(order),
             **_service_after(order),

@@ -26,6 +26,8 @@ class LevelFacts:
     """How long what it starts for a first run may take: a server, a JVM."""
     slack_ms: int = 5_000
     """Tolerance for a loaded machine or disk; a later outcome counts as a violation."""
+    timer_resolution_ms: int = 1
+    """How much too early a timer may fire."""
     restarts_together: bool = False
     """Whether a failure ends the attempts of all subtasks; else each subtask restarts alone."""
     not_shown: str = ""
@@ -36,6 +38,7 @@ LEVELS: Final[Mapping[str, LevelFacts]] = {
     "sim": LevelFacts(
         at="harness.levels.sim.level:SimulatedLevel",
         slack_ms=100,  # virtual time knows no load
+        timer_resolution_ms=0,
         not_shown="The level was sim: time, network and database are models, which fail only as they were built to.",
     ),
     "live": LevelFacts(

@@ -30,8 +30,6 @@ from harness.judge.checkers.invariant import Findings, Invariant, convict_of
 
 _US_PER_MS = 1000
 _CALLS_NAMED = 8
-_EARLY_MS = 1
-"""A timer that counts whole milliseconds may fire up to this much early on a microsecond clock."""
 
 
 class CallsAndOutcomes(Invariant):
@@ -81,6 +79,7 @@ class _AttemptWalk:
         self._attempt = attempt
         self._max_tries = operator.max_tries
         self._timeout_ms = operator.timeout_ms
+        self._early_ms = view.case.header.bounds.timer_resolution
         retry = operator.retry
         self._recalls_at_end = retry is not None and retry.profile == "flink"
         self._ended_input = False
@@ -225,12 +224,12 @@ class _AttemptWalk:
             say = f"{_named(res)} times out, but the operator has no timeout"
             rule = "the operator has no timeout"
             then += (f"{let(res.n)} is a timeout.",)
-        elif first is not None and res.t - first.t < (self._timeout_ms - _EARLY_MS) * _US_PER_MS:
+        elif first is not None and res.t - first.t < (self._timeout_ms - self._early_ms) * _US_PER_MS:
             say = (
                 f"{_named(res)} times out {_ms(res.t - first.t)} ms after its first call (event {first.n}), and the"
                 f" timeout is {self._timeout_ms} ms"
             )
-            rule = f"the timeout is {self._timeout_ms} ms (with a tolerance of 1 ms)"
+            rule = f"the timeout is {self._timeout_ms} ms (with a tolerance of {self._early_ms} ms)"
         else:
             return
         yield convict_of("early-timeout", res, say, *_numbers(first), then=then, rule=rule)
@@ -352,6 +351,7 @@ class _RetryWalk:
         self._over_at = over_at
         self._max_tries = operator.max_tries
         self._timeout_us = operator.timeout_ms * _US_PER_MS
+        self._early_us = view.case.header.bounds.timer_resolution * _US_PER_MS
         self._records: dict[Id, _Retried] = {}
         self._end: End | None = None
         """The first `end` of the attempt so far."""
@@ -410,7 +410,7 @@ class _RetryWalk:
 
     def _early(self, record: _Retried, res: Res, call: Call) -> Iterator[Anomaly]:
         wait_ms, _ = self._backoff.after(record.calls)
-        if call.t - res.t >= (wait_ms - _EARLY_MS) * _US_PER_MS or self._called_by_end(res) is not None:
+        if call.t - res.t >= wait_ms * _US_PER_MS - self._early_us or self._called_by_end(res) is not None:
             return
         say = (
             f"{_named(res)} is called again {_ms(call.t - res.t)} ms after its outcome (event {res.n}), and the"
@@ -456,7 +456,7 @@ class _RetryWalk:
             return
         if self._end is not None and self._retry.at_end == "once":
             return
-        if self._timeout_us and event.t - record.first.t >= self._timeout_us - _EARLY_MS * _US_PER_MS:
+        if self._timeout_us and event.t - record.first.t >= self._timeout_us - self._early_us:
             return
         say = (
             f"{_named(failure)} is given up after {record.calls} of {self._max_tries} calls, though its outcome"

@@ -18,7 +18,6 @@ from harness.judge.checkers.liveness import Service
 from harness.judge.checkers.screen.totals import Distinct, ExpectedRows, Irregular, Sums
 
 US_PER_MS = 1000
-_EARLY_MS = 1
 
 
 class Account:
@@ -33,7 +32,7 @@ class Account:
         self.capacity = operator.capacity
         self.max_tries = operator.max_tries
         self.timeout_us = operator.timeout_ms * US_PER_MS
-        self.early_us = (operator.timeout_ms - _EARLY_MS) * US_PER_MS
+        self.early_us = (operator.timeout_ms - bounds.timer_resolution) * US_PER_MS
         slack_us = bounds.timeout_slack * US_PER_MS
         self.limit_us = self.timeout_us + slack_us if self.timeout_us else None
         """The longest time from a record's first call to its final outcome; None: no timeout."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any, NoReturn
 
 from harness.database.driver import AsyncDriver
@@ -151,7 +152,7 @@ class _Lease:
         except Exception as error:
             call.note_error(error, self._statement)
             raise
-        call.lends(self)
+        call.lends(self, is_users=self._statement is None)
         if self._statement is not None:
             return connection
         return WatchedConnection(connection, call, self._pool.errors)
@@ -209,7 +210,9 @@ class ConnectionPool:
         """Connections made so far."""
         self.waited = 0
         """Calls that had to wait for a free connection."""
-        self.longest_wait_ms = 0.0
+        self._longest_wait_ms = 0.0
+        self._waiting: dict[object, float] = {}
+        """When the calls began to wait that have no connection yet."""
         self.calm_asked = 0
         """Calls before the first error of the pool, and below how many of them had to wait."""
         self.calm_waited = 0
@@ -270,18 +273,26 @@ class ConnectionPool:
             self._raise(error)
 
     async def _wait_for_slot(self) -> None:
-        now_s = asyncio.get_running_loop().time
-        began_s = now_s()
+        loop, call = asyncio.get_running_loop(), CALL.get()
+        waiter = object()
+        self._waiting[waiter] = loop.time()
         self.waited += 1
         self.calm_waited += self._is_calm
         try:
             async with asyncio.timeout(self._slot_s):
-                await self._slots.acquire()
+                with nullcontext() if call is None else call.waits():
+                    await self._slots.acquire()
         except TimeoutError:
             message = f"all {self.size} connections of the pool were in use for {self._slot_s:g} s"
             raise NoFreeConnection("all in use", message) from None
         finally:
-            self.longest_wait_ms = max(self.longest_wait_ms, round((now_s() - began_s) * 1000, 1))
+            self._longest_wait_ms = self.longest_wait_ms(now_s=loop.time())
+            del self._waiting[waiter]
+
+    def longest_wait_ms(self, *, now_s: float) -> float:
+        """Of any call for a free connection, also of those that wait at this time."""
+        waits = (round((now_s - began_s) * 1000, 1) for began_s in self._waiting.values())
+        return max(self._longest_wait_ms, *waits, 0.0)
 
     def _idle(self) -> object:
         """The idle connection used last, or None. One that died while idle is reported as a loss; the call goes on."""

@@ -14,6 +14,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
@@ -84,6 +85,17 @@ class _Lent:
     at: str
     task: asyncio.Task[Any] | None
     """The task that asked for it."""
+    is_users: bool
+    """Whether the user's code sends the statements; else the pool does, and gives it back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nested:
+    """Where a call took a connection that it held while it asked for another one, and whether it got that."""
+
+    held: str
+    asked: str
+    got: bool
 
 
 class WatchedCall:
@@ -106,6 +118,10 @@ class WatchedCall:
         """The longest row of retries without a pause, if it is a long one."""
         self.connected: Counter[str] = Counter()
         """Where the call connected by itself, and how often."""
+        self.nested: Counter[Nested] = Counter()
+        """How often calls waited for a connection while they held one; shared by those of one lookup."""
+        self.root: asyncio.Task[Any] | None = None
+        """The task that makes the call."""
 
     def asks(self) -> None:
         """A statement or a connection is asked for."""
@@ -136,9 +152,22 @@ class WatchedCall:
         self._hurried[asyncio.current_task()] = 0
         self._answered.append(statement)
 
-    def lends(self, lease: object) -> None:
+    def lends(self, lease: object, *, is_users: bool) -> None:
         """The call holds a connection."""
-        self._lent[lease] = _Lent(at=self._present_line(), task=asyncio.current_task())
+        self._lent[lease] = _Lent(at=self._present_line(), task=asyncio.current_task(), is_users=is_users)
+
+    @contextmanager
+    def waits(self) -> Iterator[None]:
+        """The call waits for a connection, maybe while this task, or that of the call, holds another one."""
+        holders = (asyncio.current_task(), self.root)
+        held = next((lent.at for lent in self._lent.values() if lent.is_users and lent.task in holders), None)
+        if held is None:
+            yield
+            return
+        asked = self._present_line()
+        self.nested[Nested(held=held, asked=asked, got=False)] += 1
+        yield
+        self.nested[Nested(held=held, asked=asked, got=True)] += 1
 
     def returns(self, lease: object) -> None:
         """The call has given the connection back."""
@@ -147,6 +176,11 @@ class WatchedCall:
     def connects(self) -> None:
         """The call connects to the database by itself, without the pool."""
         self.connected[self._present_line()] += 1
+
+    @property
+    def errors(self) -> Sequence[BaseException]:
+        """The errors of the database, and the passed limits of the pool, that reached the call."""
+        return [met.error for met in self._met]
 
     @property
     def is_holding(self) -> bool:
@@ -351,8 +385,30 @@ def _named(name: ast.expr, frame: FrameType) -> Any:
             return next((space[name.id] for space in spaces if name.id in space), None)
         case ast.Attribute():
             return getattr(_named(name.value, frame), name.attr, None)
+        case ast.Subscript():
+            with suppress(Exception):  # the user's own container
+                return _named(name.value, frame)[_named(name.slice, frame)]
+            return None
+        case ast.Constant():
+            return name.value
         case _:
             return None
+
+
+def cancelled_task(error: BaseException, home: str) -> str | None:
+    """The cancelled task that a line in file `home` awaited, from which the CancelledError `error` came.
+
+    None: it is not known; the expression behind `await` is looked up only if it is made of names and indexes.
+    """
+    for frame, number in walk_tb(error.__traceback__):
+        tree = _tree(home) if frame.f_code.co_filename == home else None
+        for node in ast.walk(tree) if tree is not None else ():
+            if isinstance(node, ast.Await) and node.lineno <= number <= (node.end_lineno or node.lineno):
+                awaited = node.value.args if isinstance(node.value, ast.Call) else [node.value]
+                for task in (_named(part, frame) for part in awaited):
+                    if isinstance(task, asyncio.Task) and task.cancelled():
+                        return f"task `{getattr(task.get_coro(), '__qualname__', task.get_name())}`"
+    return None
 
 
 def _suppresses(item: ast.withitem) -> bool:

@@ -36,7 +36,7 @@ class Bandwidth(LinkFault, Directed):
         "The proxy's log shows the rate within 10 %, and calls took at least half of the time that the proxy "
         "held bytes; without a log, the median call took half as long again."
     )
-    can = ("res",)
+    can = ("late",)
 
     do: Literal["bandwidth"]
     lasts: Lasts

@@ -45,7 +45,7 @@ class MissingCompletion(CallFault):
     about = "The function never completes some calls, although their answers arrive."
     must_show = "The answer of a selected call arrived and did not complete it."
     shows = "completion lost"
-    can = ("res",)
+    can = ("late",)
     acts_alone = True
 
     do: Literal["missing_completion"]

@@ -31,7 +31,7 @@ class HoldReply(MessageFault):
         "The proxy held replies; calls were waiting when it healed, timed out, or lost their connection; in a job "
         "another lookup was answered meanwhile, or one timed out or lost its connection."
     )
-    can = ("res",)
+    can = ("late",)
 
     do: Literal["hold_reply"]
     lasts: Lasts

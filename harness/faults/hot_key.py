@@ -34,7 +34,7 @@ class HotKey(ShapingFault):
     must_show = (
         "Of the records taken from there on, nearly that share or more has the key, and more than before."
     )
-    can = ("res",)
+    can = ("late",)
 
     do: Literal["hot_key"]
     share: Share

@@ -42,7 +42,7 @@ class Latency(_DelayFault):
 
     about = "Everything that crosses the link arrives later, by `delay` plus or minus `jitter`."
     must_show = "The proxy delayed bytes and calls took at least half the delay; without a log, the median rose by it."
-    can = ("res",)
+    can = ("late",)
 
     do: Literal["latency"]
     delay: Delay
@@ -72,7 +72,7 @@ class JitterFault(_DelayFault):
         "Calls took at least a quarter of it, and the proxy's delays differ; without a log, the median rose "
         "by that quarter."
     )
-    can = ("res",)
+    can = ("late",)
 
     do: Literal["jitter"]
     jitter: Jitter
@@ -103,7 +103,7 @@ class OneWay(_DelayFault):
 
     about = "One direction of the link is delayed by `delay`; the other is not."
     must_show = "As for `latency`, and the proxy delayed nothing in the other direction."
-    can = ("res",)
+    can = ("late",)
 
     do: Literal["one_way"]
     delay: Delay

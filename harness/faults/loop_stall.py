@@ -24,7 +24,7 @@ class LoopStall(InsideFault, Repeats):
     about = "The task's thread is blocked for a while, and with it its event loop."
     must_show = "A callback that was due when it began ran late by at least that time."
     stalls = True
-    can = ("res",)
+    can = ("late",)
 
     do: Literal["loop_stall"]
     subtask: Subtask

@@ -30,7 +30,7 @@ class PauseWorker(OutsideFault, Repeats):
     by = "process"
     triggers = (*OutsideFault.triggers, "phase")
     attempts_own = True
-    can = ("res",)
+    can = ("late",)
 
     do: Literal["pause_worker"]
     subtask: Subtask

@@ -24,7 +24,7 @@ class Poison(CallFault):
     must_show = (
         "The call failed with that error, had no result except a timeout, or its attempt's process is gone."
     )
-    can = ("res",)
+    can = ("late",)
 
     do: Literal["poison"]
     how: Annotated[Literal["raises", "silent", "kills"], Way]

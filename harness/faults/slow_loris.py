@@ -33,7 +33,7 @@ class SlowLoris(LinkFault, Directed):
         "Pieces and gaps in the proxy's log are within 10 % of the request, and calls took half a gap or "
         "more; without a log, the median rose by half a gap."
     )
-    can = ("res",)
+    can = ("late",)
 
     do: Literal["slow_loris"]
     lasts: Lasts

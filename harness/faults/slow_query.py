@@ -40,7 +40,7 @@ class SlowQuery(ServerFault):
         "The server listed statements of the run that slept, and the median call took at least the delay."
     )
     not_in_jobs = "puts a view in place of Floodmark's own lookups; write `do: latency`, `link: lookups`"
-    can = ("res",)
+    can = ("late",)
 
     do: Literal["slow_query"]
     lasts: Lasts

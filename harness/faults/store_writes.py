@@ -56,7 +56,7 @@ class StoreSlow(_OfWrites):
 
     about = "For a while each write to the checkpoint store takes longer, by `delay`."
     must_show = "A write took longer by at least the delay."
-    can = ("res",)
+    can = ("late",)
 
     do: Literal["store_slow"]
     delay: Delay
@@ -87,7 +87,7 @@ class StoreFailing(_OfWrites):
 
     about = "For a while each write to the checkpoint store fails: `no-space`, `read-only` or `io-error`."
     must_show = "A write failed, with the error that the writer got."
-    can = ("res",)
+    can = ("late",)
 
     do: Literal["store_failing"]
     how: Annotated[Literal["no-space", "read-only", "io-error"], Way] = "no-space"

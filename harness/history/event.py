@@ -100,6 +100,9 @@ _Subtasks = Annotated[
     ),
 ]
 Phase = Literal["begin", "end"]
+Met = Literal["limit", "error", "nothing"]
+"""What a call met before it failed: a limit of time that passed, an error of the database or of its connection, neither
+of the two. The order is that in which one of several counts."""
 _Cause = Annotated[str | UnsetType, Meta(extra={"claim": "explained"})]
 
 
@@ -187,6 +190,8 @@ class Res(AttemptEvent, frozen=True, kw_only=True, tag="res"):
     """The version of the looked-up rows that the answer was read from."""
     raised: Annotated[Any | UnsetType, Meta(extra={"claim": "raised"})] = UNSET
     """The error with which the call, or the timeout handler, ended, recorded before any policy."""
+    met: Annotated[Met | UnsetType, Meta(extra={"claim": "explained"})] = UNSET
+    """Of a `fail`, where it is known."""
 
 
 class Out(AttemptEvent, frozen=True, kw_only=True, tag="out"):
@@ -304,10 +309,10 @@ class FaultEvent(_At, frozen=True, kw_only=True, tag="fault"):
     phase: Phase
     stalls: Annotated[bool | UnsetType, Meta(extra={"phase": "begin"})] = UNSET
     can: Annotated[
-        list[Literal["failed", "kill", "start", "res"]] | UnsetType,
+        list[Literal["failed", "kill", "start", "res", "late"]] | UnsetType,
         Meta(extra={"phase": "begin", "claim": "explained"}),
     ] = UNSET
-    """The kinds of events that it may cause without being named in their `by`."""
+    """The kinds of events that it may cause without being named in their `by`; `late`: a `res` for want of time."""
     s: Annotated[AtLeast0 | UnsetType, Meta(extra={"phase": "begin", "claim": "explained"})] = UNSET
     """The only subtask whose events it may cause."""
     evidence: Annotated[dict[str, Any] | UnsetType, Meta(extra={"phase": "end", "required": True})] = UNSET

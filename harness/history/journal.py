@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from harness.history.event import Call, Close, Failed, OfAttempt, Out, Owm, Res, Snap, Start
+from harness.history.event import Call, Close, Failed, Met, OfAttempt, Out, Owm, Res, Snap, Start
 from harness.history.notes import AttemptNote, CommitBegun, InProcess, Made, Note, NoteLog
 from harness.system.process_identity import ProcessIdentity
 
@@ -135,8 +135,9 @@ class Journal:
         values: Sequence[object] | None,
         error: str | None,
         by: str | None = None,
+        met: Met | None = None,
     ) -> None:
-        """`by`: the cause of a failure, if it is known."""
+        """`by`, `met`: the cause of a failure and what its call had met, if they are known."""
         asked = self._asked.pop((id, attempt), 0)
         answer = self._answered.pop(asked, _NO_ANSWER)
         echoed, version = answer if ending == "ok" else _NO_ANSWER
@@ -156,6 +157,7 @@ class Journal:
             nonce=echoed,
             ver=UNSET if version is None else version,
             raised=self._raised.pop(source, UNSET),
+            met=UNSET if met is None else met,
             thread=self._log.thread,
         )
 

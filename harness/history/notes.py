@@ -192,6 +192,13 @@ class KeptConnections(_ConnectionsNote, frozen=True, tag="~kept"):
     """So many connections of the pool were never given back."""
 
 
+class NestedAcquire(_ConnectionsNote, frozen=True, kw_only=True, tag="~nested"):
+    """So many times a call that held a connection of line `held` waited for another; `got`: so often it got that."""
+
+    held: str
+    got: int
+
+
 class OwnConnections(_ConnectionsNote, frozen=True, tag="~connected"):
     """Calls made so many connections of their own."""
 

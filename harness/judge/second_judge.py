@@ -1412,9 +1412,13 @@ def _failed_by(page: Page, failed: Json) -> list[Json]:
 def _asked_for(page: Page, res: Json) -> bool:
     s, a = res["s"], res["a"]
     if _by_name(page, res, page.start(s, a)["n"]): return True
-    calls = [e["t"] for e in page.told(s, a, res["id"], "call")]
-    since = min(calls, default=res["t"]) - page.bounds["recover"] * 1000
-    return any(b["n"] < res["n"] and (end is None or end["t"] >= since) for b, end in _can(page, "res", s))
+    calls = page.told(s, a, res["id"], "call")
+    since = min((e["t"] for e in calls), default=res["t"]) - page.bounds["recover"] * 1000
+    began = {e["try"]: e["t"] for e in calls if e["n"] < res["n"]}.get(res["try"], -EVER)
+    waited = res["r"] == "timeout" or res["t"] - began >= 1000  # no limit of a call passes sooner
+    blamed = [] if res.get("met") == "nothing" else _can(page, "res", s)
+    if waited and res.get("met", "limit") == "limit": blamed = [*blamed, *_can(page, "late", s)]
+    return any(b["n"] < res["n"] and (end is None or end["t"] >= since) for b, end in blamed)
 
 # ------------------------------------------------------------------------------------------------- the verdict
 class Opinion(NamedTuple):

@@ -29,7 +29,7 @@ from harness.scenario.plan import RunPlan
 from harness.scenario.workloads.shape import Lookup, StampedLookup
 from harness.sut.phases import Phases
 from harness.sut.registry import SUTS, LookupFunction, load_lookup
-from harness.sut.user_lookup import UserLookup, as_list
+from harness.sut.user_lookup import UserLookup, as_list, met_by
 from harness.sut.variant import Variant
 from harness.system.errors import SutError
 from reference_impl.elements import Record
@@ -142,6 +142,7 @@ class JournalProbe:
                 values=None if results is None else _values(results),
                 error=None if error is None else f"{type(error).__name__}: {error}",
                 by=None if error is None else self._cause_of(error),
+                met=None if error is None else met_by(error),
             )
         self._phases.reach("result")
 
@@ -320,7 +321,7 @@ class FunctionUnderTest:
                 size=pool.size,
                 opened=pool.opened,
                 waited=pool.waited,
-                longest_wait_ms=pool.longest_wait_ms,
+                longest_wait_ms=pool.longest_wait_ms(now_s=self._loop.time()),
                 calm_asked=pool.calm_asked,
                 calm_waited=pool.calm_waited,
             )

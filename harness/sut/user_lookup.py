@@ -13,16 +13,27 @@ import inspect
 import math
 import os
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from traceback import walk_tb
 from types import CodeType
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import msgspec
 
-from harness.database.watched_call import CALL, WatchedCall
-from harness.history.notes import HiddenError, Hurried, KeptConnections, NoteLog, OwnConnections
+from harness.database.pool import MayAskAgain
+from harness.database.transactions import ErrorClass, class_of, code_of
+from harness.database.watched_call import CALL, Nested, WatchedCall, cancelled_task
+from harness.history.event import Met
+from harness.history.notes import (
+    HiddenError,
+    Hurried,
+    KeptConnections,
+    NestedAcquire,
+    NoteLog,
+    OwnConnections,
+)
 from harness.scenario.workloads.shape import Lookup
 from harness.sut.lookup_object import LookupObject, ObjectForm, form_of, line_of, place_of
 from harness.sut.user_code import ProcessEnded, is_interruption
@@ -59,6 +70,16 @@ def as_list(answer: object) -> list[object]:
 RESULT_BYTES_MAX = 1 << 20
 """The largest size of what one call may return, as JSON: results are kept in memory, checkpoints and the history."""
 _RAISED_AT = "raised by the lookup at "
+_MET = "the call had met: "
+_LIMITS: Final = frozenset({"TimeoutError", "all in use", "circuit open", 1205, 1969, 3024})
+"""Codes of a passed limit of time: of the pool, which makes no connects after several that took too long, and of the
+server for a lock or a statement."""
+_OF_DRIVERS: Final = frozenset({"DatabaseError", "InterfaceError", "MySQLError"})
+"""Bases of what drivers raise (PEP 249)."""
+_MISTAKES: Final = (
+    ArithmeticError, AssertionError, AttributeError, LookupError, NameError, TypeError, asyncio.InvalidStateError,
+)  # fmt: skip
+"""What nobody raises to say that the database does not answer."""
 _WRAPPERS_MAX = 20
 """How many partials and decorators may be around an `async def`."""
 _DEPTH_MAX = 50
@@ -73,6 +94,14 @@ class UserCodeStopped(Exception):
     def __init__(self, raised: BaseException) -> None:
         did = "called" if isinstance(raised, ProcessEnded) else "raised"
         super().__init__(f"the lookup {did} {raised!r}; raise a subclass of Exception instead")
+
+
+class CallCancelled(Exception):
+    """The function raised a cancellation, though nobody had cancelled its call. `task`: which it awaited, if known."""
+
+    def __init__(self, task: str | None) -> None:
+        what = f"{task}, which it awaited, was cancelled" if task else "what it awaited was cancelled"
+        super().__init__(f"{what}, and the call was not (CancelledError); await asyncio.shield(task)")
 
 
 def user_lookup(found: Any, name: str) -> UserLookup:
@@ -159,6 +188,7 @@ class UserLookup:
         """The ended calls that held a connection at their end."""
         self._connected: Counter[str] = Counter()
         """Where calls connected by themselves, and how often."""
+        self._nested: Counter[Nested] = Counter()
 
     def tell(self, journal: NoteLog) -> None:
         """Records in `journal`, from now on, how calls use the pool."""
@@ -172,19 +202,31 @@ class UserLookup:
                 self._journal.note(KeptConnections(times=times, where=line))
             for line, times in self._connected.items():
                 self._journal.note(OwnConnections(times=times, where=line))
+            for nested, times in self._nested.items():
+                if not nested.got:
+                    self._journal.note(
+                        NestedAcquire(
+                            times=times,
+                            where=nested.asked,
+                            held=nested.held,
+                            got=self._nested[replace(nested, got=True)],
+                        )
+                    )
         self._holding.clear()
 
     async def __call__(self, record: Lookup, pool: object) -> object:
         """The function's result itself: a copy would hide that several calls share one object.
 
-        Raises its `Exception`, UserCodeStopped, or SutError: it is not JSON.
+        Raises its `Exception`, UserCodeStopped, CallCancelled, or SutError: it is not JSON.
         """
         try:
             result = await self._ended(record, pool)
         except Exception as error:
             # For the words of the attempt's failure: the innermost line in the function's own file, else its first.
-            met = error.__cause__ if isinstance(error, UserCodeStopped) else error
-            error.add_note(f"{_RAISED_AT}{place_of(met, self.__code__) or line_of(self.__code__)}")
+            raised = error.__cause__ if isinstance(error, UserCodeStopped | CallCancelled) else error
+            error.add_note(f"{_RAISED_AT}{place_of(raised, self.__code__) or line_of(self.__code__)}")
+            if (met := self._what_met(error)) is not None:
+                error.add_note(f"{_MET}{met}")
             raise
         try:
             _refuse_no_json(result)
@@ -199,6 +241,7 @@ class UserLookup:
         call = WatchedCall(
             home=self.__code__.co_filename, line=line_of(self.__code__), now_s=asyncio.get_running_loop().time
         )
+        call.nested, call.root = self._nested, asyncio.current_task()
         CALL.set(call)  # for this task, which makes this one call, and for those that the call starts
         try:
             call.coroutine = self._function(record, pool)
@@ -229,7 +272,62 @@ class UserLookup:
             task = asyncio.current_task()
             if task is not None and task.cancelling():  # by the record's timeout, or as the attempt ends
                 raise
-            raise UserCodeStopped(raised) from raised
+            raise CallCancelled(cancelled_task(raised, self.__code__.co_filename)) from raised
+
+    def _what_met(self, error: Exception) -> Met | None:
+        """What the present call met before it failed with `error`; None: not known."""
+        call = CALL.get()
+        told = () if call is None else call.errors
+        kinds = {_kind(one, told) for one in [*_behind(error), *told]} - {""}
+        if "limit" in kinds:
+            return "limit"
+        if kinds:
+            return "error" if kinds == {"error"} else None
+        if isinstance(error, CallCancelled):
+            return "nothing"
+        # A mistake of Python's own kinds in the function's own file; others may stand for what another call met.
+        *_, (frame, _) = walk_tb(error.__traceback__)
+        is_own = frame.f_code.co_filename == self.__code__.co_filename
+        return "nothing" if is_own and isinstance(error, _MISTAKES) else None
+
+
+def _behind(error: BaseException) -> Sequence[BaseException]:
+    """The error, its causes and their contexts, also those that `from None` hides."""
+    found: list[BaseException] = []
+    left = [error]
+    while left:
+        one = left.pop()
+        if not any(one is other for other in found):
+            found.append(one)
+            left += [behind for behind in (one.__cause__, one.__context__) if behind is not None]
+    return found
+
+
+def _kind(error: BaseException, told: Sequence[BaseException]) -> str:
+    """`limit`: a limit of time passed; `error`: the database's; `lost`: either; empty: neither."""
+    if isinstance(error, TimeoutError) or "timeout" in type(error).__name__.lower():
+        return "limit"
+    if isinstance(error, MayAskAgain):
+        return "limit" if error.code in _LIMITS else "error"
+    if isinstance(error, OSError):
+        return "lost"
+    names = {kind.__name__ for kind in type(error).__mro__}
+    if not (any(error is one for one in told) or names & _OF_DRIVERS):
+        return ""
+    code = code_of(error)
+    if code in _LIMITS:
+        return "limit"
+    # A client of the user's own gives up on a slow answer with the error of a lost connection, too.
+    return "lost" if class_of(code) is ErrorClass.RECONNECT else "error"
+
+
+def met_by(error: BaseException) -> Met | None:
+    """What the call met that failed with `error`, as the user's lookup noted it; None: not known.
+
+    Calls that share a task raise one error, so what any of them met counts for all.
+    """
+    notes = getattr(error, "__notes__", ())
+    return next((met for met in get_args(Met) if f"{_MET}{met}" in notes), None)
 
 
 def failure_of_lookup(error: BaseException, record: int) -> str | None:

@@ -27,10 +27,11 @@ and where it can be done. Without that evidence a run is `vacuous`, never a pass
 the level cannot do is refused before the run, and the message says what can. "The proxy" gives evidence where it keeps
 a log: our own does, Toxiproxy does not.
 
-"Can cause" names the events that a history may show because of the fault (V24): `res`, a call that fails or a record
-that times out; `failed` and `start`, an attempt that fails or is replaced. A fault of the sink's link, the server or
-the process that lasts 10 s or longer can also cause `failed`, because the sink gives up after 20 s. A kill, a raised
-error and a poisoned call name their fault.
+"Can cause" names the events that a history may show because of the fault (V24): `late`, a limit of time, of the client
+or of the record, that passes; `res`, that, or a call that fails by an error of the database or of its connection;
+`failed` and `start`, an attempt that fails or is replaced. A fault of the sink's link, the server or the process that
+lasts 10 s or longer can also cause `failed`, because the sink gives up after 20 s. A kill, a raised error and a
+poisoned call name their fault.
 """
 
 _GROUPS: Mapping[By, str] = {

@@ -23,6 +23,7 @@ from harness.history.notes import (
     KeptConnections,
     Made,
     Measured,
+    NestedAcquire,
     Note,
     PoolUse,
     RestoreFallback,
@@ -159,7 +160,7 @@ class MemoryRecorder:
                 tape.made.append((line.s, line.a, line.events, len(tape.events)))
             case Stopped():
                 self.stopped()
-            case HiddenError() | Hurried() | KeptConnections() | PoolUse():
+            case HiddenError() | Hurried() | KeptConnections() | NestedAcquire() | PoolUse():
                 tape.misuses.append(msgspec.structs.replace(line, t=tape.t))
             case RestoreFallback():
                 tape.passed_over.append(line)

@@ -179,8 +179,8 @@ def test_a_slow_loop_makes_no_pause_of_a_retry_at_once_u6() -> None:
 
 def test_a_connection_that_a_task_keeps_beyond_its_end_is_told_u6() -> None:
     async def keeps(call: WatchedCall) -> Any:
-        call.lends("one")
-        call.lends("another")
+        call.lends("one", is_users=True)
+        call.lends("another", is_users=True)
         call.returns("another")
 
     [kept] = watched(keeps).kept()

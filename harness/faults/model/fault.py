@@ -57,8 +57,10 @@ Ability = Literal[
 ]  # fmt: skip
 """A capability that a fault needs and that some worlds, sinks or levels lack."""
 
-Effect = Literal["failed", "kill", "start", "res"]
-"""An event of an attempt, in the history's words: its failure, its death, its start, the outcome of a call."""
+Effect = Literal["failed", "kill", "start", "res", "late"]
+"""An event of an attempt, in the history's words: its failure, its death, its start, the outcome of a call, which is
+`late` if the fault only takes time.
+"""
 
 _SINK_GIVES_UP_MS = 10_000
 """A fault that lasts shorter cannot keep the sink from committing for the 20 s after which the attempt fails, even if
@@ -86,8 +88,10 @@ class Fault(Part):
     delays_commits: ClassVar[bool] = False
     """Whether checkpoints may be delayed although the fault is not on the sink's link."""
     can: ClassVar[tuple[Effect, ...]]
-    """Events of attempts that it can cause without being named in their `by` (V24). `res`: a call that fails, or a
-    record that times out because its call, or the task that waits for its commit, takes long."""
+    """Events of attempts that it can cause without being named in their `by` (V24). `late`: a limit of time, of the
+    client or of the record, that passes because the call, or the task that waits for its commit, takes long. `res`:
+    that, or an error of the database or of its connection.
+    """
     holds_locks: ClassVar[bool] = False
     """Whether the stopped attempt of one subtask may hold locks for which the others' calls wait."""
     not_in_jobs: ClassVar[str] = ""

@@ -27,7 +27,7 @@ from tools.cases import each, in_sweep_after
 KINDS = kinds_of(ALL_CLAIMS)
 CATALOGUE = Path(checker_tests.__path__[0]) / "catalogue"
 VALUES: list[Any] = [
-    None, True, False, 0, -1, 1, 2, 0.5, "", "x", "end", "ok", "begin", [], [1], {}, {"a": 1},
+    None, True, False, 0, -1, 1, 2, 0.5, "", "x", "end", "ok", "begin", "limit", [], [1], {}, {"a": 1},
     [{"id": 1}], [{"id": "x", "pos": "?"}], [{"id": None}], [{"w": 1, "pos": 0}], [{"w": "end", "pos": 0}],
     [{"w": 1}], [{"w": 1, "pos": 0, "id": 1}], [{"w": "x", "pos": 0}], [{}], [1],
     ["V8"], ["V17"], ["V99"], "ordered", "atomic", "records",

@@ -2,8 +2,9 @@
 
 Answers to an operator that raises now and then and is restarted, so that its run ends well. Applies with the header's
 `explained`. Invariant: each `failed`, `kill` and restart is named by its `by`, or lies in the reach of a fault that
-`can` cause it, or follows from another event of the history that may cause it. O(n) for each attempt that has such an
-event, times the faults; memory grows with attempts, their failures, and faults.
+`can` cause it, or follows from another event of the history that may cause it. A call's failure is explained by its
+kind: a fault that makes calls late lets limits of time pass, and no fault makes a call fail that met nothing. O(n) for
+each attempt that has such an event, times the faults; memory grows with attempts, their failures, and faults.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import assert_never
 
 from msgspec import UNSET, UnsetType
 
-from harness.history.event import CAUSES_OUTSIDE, Call, Close, Ended, Failed, Kill, Res, Start
+from harness.history.event import CAUSES_OUTSIDE, Call, Close, Ended, Failed, FaultEvent, Kill, Res, Start
 from harness.history.header import OperatorHeader
 from harness.history.stalls import fault_spans
 from harness.history.values import shown
@@ -25,6 +26,8 @@ from harness.judge.checkers.indexed_history import IndexedHistory
 from harness.judge.checkers.invariant import Findings, Invariant, convict
 
 _US_PER_MS = 1000
+_AT_ONCE_US = 1000
+"""A call that failed sooner than this after it began waited for nothing, so no limit of its time had passed."""
 
 _Asked = Failed | Kill | Start
 """What needs an explanation; a `start` only if it is a restart."""
@@ -124,14 +127,16 @@ class _Causes:
         return by in CAUSES_OUTSIDE or any(span.end is None or span.end.n > began for span in named)
 
     def _can(self, kind: str, s: int, *, until: int, since: _Asked | Res | Call) -> bool:
-        """By what is on: a fault that can cause it began before `until`, and had not ended too long before `since`."""
+        return next(self.able(kind, s, until=until, since=since), None) is not None
+
+    def able(self, kind: str, s: int, *, until: int, since: _Asked | Res | Call) -> Iterator[FaultEvent]:
+        """The faults that can cause it, which began before `until` and had not ended too long before `since`."""
         for span in self._spans:
             begin, end = span.begin, span.end
             reaches = begin.can is not UNSET and kind in begin.can and begin.s in (UNSET, s)
             lasts = end is None or end.n > since.n or since.t - end.t <= self._recover_us
             if begin.n < until and reaches and lasts:
-                return True
-        return False
+                yield begin
 
     def _was_superseded(self, incident: _Incident) -> bool:
         """Whether a later attempt had started by then: a zombie reports its failure, or is reaped."""
@@ -154,15 +159,18 @@ class _Causes:
 
     def _follows_a_call(self, incident: _Incident) -> bool:
         """Whether a call failed before, by the declared policy, and that failure was itself asked for."""
-        calls: dict[int | str, Call] = {}
-        for event in incident.attempt.events:
-            if isinstance(event, Call):
-                calls.setdefault(event.id, event)
-        return any(
-            self._named(res.by, res.n, incident.began)
-            or self._can("res", res.s, until=res.n, since=calls.get(res.id, res))
-            for res in self.failures_of_calls(incident)
-        )
+        for res in self.failures_of_calls(incident):
+            since, took_us = _since_call(incident.attempt, res)
+            at_once = res.r == "fail" and took_us < _AT_ONCE_US
+            if self._named(res.by, res.n, incident.began):
+                return True
+            if res.met != "nothing" and self._can("res", res.s, until=res.n, since=since):
+                return True
+            # `error` and `nothing` are known not to be for want of time.
+            for_want_of_time = not at_once and res.met in (UNSET, "limit")
+            if for_want_of_time and self._can("late", res.s, until=res.n, since=since):
+                return True
+        return False
 
     def _fails_by_policy(self, res: Res) -> bool:
         match res.r:
@@ -172,6 +180,13 @@ class _Causes:
                 return res.error is not UNSET and self._operator.on_timeout == "fail"
             case _:
                 return False
+
+
+def _since_call(attempt: AttemptTrace, res: Res) -> tuple[Call | Res, float]:
+    """The first call of the record of `res` in the attempt, and how long the call took that `res` ends."""
+    calls = [event for event in attempt.events if isinstance(event, Call) and event.id == res.id]
+    ended = [call.t for call in calls if call.try_ == res.try_ and call.n < res.n]
+    return (calls[0] if calls else res), (res.t - ended[-1] if ended else math.inf)
 
 
 def _unexplained(incident: _Incident, causes: _Causes) -> Anomaly:
@@ -205,7 +220,7 @@ def _unexplained(incident: _Incident, causes: _Causes) -> Anomaly:
         then += [
             f"By {let(res.n)} the call of record {shown(res.id)} failed, and {let(event.n)} followed.",
             _unnamed(res),
-            f"No fault that was on from the record's first call to {let(res.n)} can cause a `res`.",
+            _no_fault(incident.attempt, res, causes),
         ]
     elif isinstance(event, Start):
         before = attempt.start or event
@@ -216,6 +231,24 @@ def _unexplained(incident: _Incident, causes: _Causes) -> Anomaly:
     then += [_unnamed(event), f"No fault that was on at {let(event.n)} can cause a `{kind}`."]
     rule = "an attempt fails, is killed or is restarted only for a cause that the history names"
     return convict("unexplained-failure", event.s, {event.n, *others}, say, then, rule, id=record)
+
+
+def _no_fault(attempt: AttemptTrace, res: Res, causes: _Causes) -> str:
+    """Why no fault explains the call's failure, with what was on if anything was."""
+    since, took_us = _since_call(attempt, res)
+    able = [*causes.able("res", res.s, until=res.n, since=since)]
+    late = [*causes.able("late", res.s, until=res.n, since=since)]
+    if not (able or late):
+        return f"No fault that was on from the record's first call to {let(res.n)} can cause a `res`."
+    names = ", ".join(dict.fromkeys(shown(begin.f) for begin in (*able, *late)))
+    on = f"{names} was on or had just ended"
+    if res.met == "nothing":
+        return f"{on}; but neither an error of the database nor a passed limit of time had reached the call."
+    if res.met == "error":
+        return f"{on}, which makes calls late; but what the call met was an error of the database."
+    return (
+        f"{on}, which makes calls late; but this call failed {took_us} us after it began, so it was not late."
+    )
 
 
 def _unnamed(event: _Asked | Res) -> str:

@@ -25,6 +25,7 @@ from harness.history.notes import (
     LoopBlocked,
     LoopHeld,
     LostConnection,
+    NestedAcquire,
     OwnConnections,
     PoolUse,
 )
@@ -360,7 +361,7 @@ def find_small_pool(seen: RunSeen) -> Pitfall | None:
     waited = sum(use.waited for use in uses)
     if seen.is_users and (seen.scenario.operator.connections is None or not _waits_when_calm(uses)):
         return None  # the default limit is the harness's, and an outage makes calls wait for any pool
-    if find_never_given_back(seen) is not None:
+    if find_never_given_back(seen) is not None or find_nested_acquire(seen) is not None:
         return None  # calls wait for connections that never come back, whatever the pool's size
     size = min((use.size for use in uses), default=0)
     capacity = seen.scenario.operator.capacity
@@ -374,6 +375,34 @@ def find_small_pool(seen: RunSeen) -> Pitfall | None:
         f"{size} for a capacity of {capacity}, and the timeout of a record runs while it waits.",
         advice=f"Give the pool {capacity} connections, or the operator a capacity of {size}.",
         evidence={"waited": waited, "size": size, "capacity": capacity, "longest_wait_ms": longest_ms},
+    )
+
+
+def find_nested_acquire(seen: RunSeen) -> Pitfall | None:
+    """`nested-acquire`: a call that holds a connection waits for another one.
+
+    Evidence: the pool's own account of calls that waited while their own task, or the call's, held a connection.
+    """
+    waits: dict[tuple[str, str], list[int]] = {}
+    for note in seen.of_kind(NestedAcquire):
+        place = waits.setdefault((note.held, note.where), [0, 0])
+        place[0] += note.times
+        place[1] += note.times - note.got
+    if not waits:
+        return None
+    (held, where), (times, never) = max(waits.items(), key=lambda one: (one[1][1], one[1][0]))
+    size = min((use.size for use in seen.of_kind(PoolUse)), default=0)
+    still = "once each connection is held by such a call, all stand still until a limit of time passes"
+    waited = (
+        f"{times} times a call that held a connection, taken at {held}, waited for another one at {where}"
+    )
+    got = f"{never} of them never got it" if never else "all got it this time"
+    return Pitfall(
+        name="nested-acquire",
+        says=f"{waited}, and {got}: {still}" + (f" (the pool has {size})." if size else "."),
+        advice="Send the other statement on the connection that the call has, or give that back before: a larger pool "
+        "or a smaller capacity only makes it rarer.",
+        evidence={"held": held, "where": where, "calls": times, "never": never, "size": size},
     )
 
 
@@ -523,6 +552,7 @@ _FINDERS: tuple[Callable[[RunSeen], Pitfall | None], ...] = (
     find_never_asked,
     find_no_pool,
     find_small_pool,
+    find_nested_acquire,
     find_never_given_back,
     retries_too_fast,
     find_failing,

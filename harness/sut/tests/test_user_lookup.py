@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -12,13 +13,16 @@ from typing import Any
 
 import pytest
 
+from harness.database.pool import ConnectionLost, NoFreeConnection
 from harness.scenario.workloads.shape import Lookup
 from harness.sut.user_lookup import (
     RESULT_BYTES_MAX,
+    CallCancelled,
     UserCodeStopped,
     UserLookup,
     failure_of_lookup,
     failure_of_task,
+    met_by,
     user_lookup,
 )
 from harness.system.errors import SutError
@@ -45,10 +49,77 @@ def test_what_would_end_the_process_is_an_error_of_the_function(error: BaseExcep
     async def ends(record: Any, pool: Any) -> Any:
         raise error
 
-    with pytest.raises(UserCodeStopped, match=type(error).__name__) as stopped:
+    with pytest.raises((UserCodeStopped, CallCancelled), match=type(error).__name__) as stopped:
         outcome(ends)
 
     assert stopped.value.__cause__ is error
+
+
+def test_a_cancellation_from_a_shared_task_names_the_task_trust2() -> None:
+    shared: dict[int, asyncio.Task[Any]] = {}
+
+    async def of_key() -> Any: ...
+
+    async def shares(record: Any, pool: Any) -> Any:
+        shared.setdefault(record.key, asyncio.create_task(of_key())).cancel()
+        return await shared[record.key]
+
+    with pytest.raises(CallCancelled, match=r"task `.*of_key`, which it awaited, was cancelled") as raised:
+        outcome(shares)
+
+    assert met_by(raised.value) == "nothing"
+
+
+class TooSlow(Exception):
+    """Says of a limit of the function's own what no class tells."""
+
+
+async def _passes_a_limit() -> Any:
+    async with asyncio.timeout(0.001):
+        await asyncio.sleep(1)
+
+
+async def _hides_a_limit() -> Any:
+    try:
+        await _passes_a_limit()
+    except TimeoutError:
+        raise TooSlow from None
+
+
+async def _loses_a_connection() -> Any:
+    raise ConnectionLost(2013, "gone")
+
+
+async def _finds_no_free_connection() -> Any:
+    raise NoFreeConnection("all in use", "for 30 s")
+
+
+async def _gives_up() -> Any:
+    raise TooSlow
+
+
+async def _makes_a_mistake() -> Any:
+    return {}["k"]
+
+
+@each(
+    ("fails", "met"),
+    [
+        (_passes_a_limit, "limit"),
+        (_hides_a_limit, "limit"),
+        (_finds_no_free_connection, "limit"),
+        (_loses_a_connection, "error"),
+        (_gives_up, None),
+        (_makes_a_mistake, "nothing"),
+    ],
+)
+def test_what_a_failed_call_had_met_is_told_where_it_is_known_trust2(
+    fails: Callable[[], Any], met: str | None
+) -> None:
+    with pytest.raises(Exception) as raised:  # noqa: PT011 - any of them
+        outcome(lambda record, pool: fails())
+
+    assert met_by(raised.value) == met
 
 
 @pytest.mark.parametrize("error", [RecursionError("deep"), MemoryError("full"), ValueError("wrong")])

@@ -92,3 +92,12 @@ class BlockingConnectsEachTime:
                 return _values(list(cursor.fetchall()))
         finally:
             connection.close()
+
+
+async def holds_and_asks(record: Any, pool: Any) -> list[dict[str, Any]]:
+    """Asks the pool for a second connection while it holds one."""
+    async with pool.connection() as connection, connection.cursor() as cursor:
+        await cursor.execute(QUERY, (record.service_ms / 1000, record.key))
+        rows = list(await cursor.fetchall())
+        await pool.fetch_one(QUERY, (0, record.key))
+    return _values(rows)

@@ -9,6 +9,7 @@ from harness.testing import MayAskAgain
 
 QUERY = "SELECT name, city, tier, SLEEP(%s) FROM customer WHERE k = %s ORDER BY n"
 TIME_TO_LIVE_S = 1.0
+LIMIT_S = 0.1
 
 
 def _values(rows: list[tuple[Any, ...]]) -> list[dict[str, Any]]:
@@ -63,3 +64,38 @@ class _CachedForASecond:
 
 
 cached_for_a_second = _CachedForASecond()
+
+
+_RUNNING: dict[Any, asyncio.Task[list[tuple[Any, ...]]]] = {}
+
+
+async def shares_a_shielded_task(record: Any, pool: Any) -> list[dict[str, Any]]:
+    """Calls of one key share a task that no timeout of theirs ends."""
+    if record.key not in _RUNNING:
+        task = _RUNNING[record.key] = asyncio.create_task(_asked(record, pool))
+        task.add_done_callback(lambda task: _RUNNING.pop(record.key, None))
+    return _values(await asyncio.shield(_RUNNING[record.key]))
+
+
+class TooSlow(Exception):
+    """The database did not answer in the function's own time."""
+
+
+async def gives_up_early(record: Any, pool: Any) -> list[dict[str, Any]]:
+    """Has a limit of its own, which fails its task when it passes."""
+    task = asyncio.create_task(_asked(record, pool))
+    _, late = await asyncio.wait([task], timeout=LIMIT_S)
+    if late:
+        task.cancel()
+        raise TooSlow(record.key)
+    return _values(task.result())
+
+
+async def asks_on_its_connection(record: Any, pool: Any) -> list[dict[str, Any]]:
+    """Sends two statements on one connection."""
+    async with pool.connection() as connection, connection.cursor() as cursor:
+        await cursor.execute(QUERY, (record.service_ms / 1000, record.key))
+        rows = await cursor.fetchall()
+        await cursor.execute(QUERY, (0, record.key))
+        await cursor.fetchall()
+        return _values(rows)

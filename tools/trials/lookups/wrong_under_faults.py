@@ -118,6 +118,16 @@ cache_for_ever = _CacheForEver()
 falls_back = _Breaker()
 
 
+_RUNNING: dict[Any, asyncio.Task[list[tuple[Any, ...]]]] = {}
+
+
+async def cancels_for_all(record: Any, pool: Any) -> list[dict[str, Any]]:
+    """Calls of one key share a task, and the timeout of one cancels it for all, also for those that come later."""
+    if record.key not in _RUNNING:
+        _RUNNING[record.key] = asyncio.create_task(_asked(record, pool))
+    return _values(await _RUNNING[record.key])
+
+
 async def exits(record: Any, pool: Any) -> list[dict[str, Any]]:
     """Ends the program at one record."""
     if record.id == MARKED:

@@ -17,6 +17,7 @@ from harness.history.notes import (
     LoopBlocked,
     LoopHeld,
     LostConnection,
+    NestedAcquire,
     OwnConnections,
     PoolUse,
 )
@@ -128,6 +129,18 @@ def kept(times: int) -> Line:
 
 def test_a_pool_whose_connections_never_come_back_is_not_called_small_u6() -> None:
     assert named([*answered(50), pool(waited=45, size=3), kept(3)]) == ["never-given-back"]
+
+
+def test_calls_that_wait_while_they_hold_a_connection_are_no_small_pool_l2() -> None:
+    nested = line(NestedAcquire, 9, times=45, got=40, held="mine.py:3", where="mine.py:5")
+    lines = [*answered(50), pool(waited=45, size=3), nested]
+    seen = RunSeen(scenario=scenario(), lines=lines, ended_us=9, server=None)
+
+    [pitfall] = find_pitfalls(seen)
+
+    assert pitfall.says.startswith(
+        "45 times a call that held a connection, taken at mine.py:3, waited for another one at mine.py:5, and 5 of them"
+    )
 
 
 def test_one_connection_that_is_kept_for_all_calls_is_no_pitfall_u6() -> None:

@@ -136,6 +136,44 @@ def test_connections_that_are_never_given_back_are_no_small_pool_u6(settings: tu
     assert _place(keeps, 2) in told["never-given-back"].says
 
 
+async def asks_while_it_holds(record: Any, pool: Any) -> Any:
+    """Asks the pool for a second connection."""
+    async with pool.connection() as connection, connection.cursor() as cursor:
+        await cursor.execute(QUERY, (0.05, record.key))
+        await cursor.fetchone()
+        return await pool.fetch_one(QUERY, (0.05, record.key))
+
+
+async def asks_from_a_task_while_it_holds(record: Any, pool: Any) -> Any:
+    """Has a task ask for it."""
+    async with pool.connection():
+        return await asyncio.create_task(pool.fetch_one(QUERY, (0.05, record.key)))
+
+
+async def asks_twice_at_once(record: Any, pool: Any) -> Any:
+    """Two tasks ask, and neither holds a connection while it waits."""
+    asked = (pool.fetch_one(QUERY, (0.05, record.key)) for _ in range(2))
+    return (await asyncio.gather(*asked))[0]
+
+
+@each(
+    ("function", "named"),
+    [
+        (asks_while_it_holds, "nested-acquire"),
+        (asks_from_a_task_while_it_holds, "nested-acquire"),
+        (asks_twice_at_once, "small-pool"),
+    ],
+)
+def test_a_call_that_waits_while_it_holds_a_connection_is_told_with_both_lines_l2(
+    function: Any, named: str
+) -> None:
+    told = pitfalls(function, "operator.connections=5")
+
+    assert list(told) == [named]
+    if named == "nested-acquire":
+        assert f"taken at {_place(function, 2)}, waited for another" in told[named].says
+
+
 async def computes(record: Any) -> Any:
     """Takes its answer from the key alone."""
     return {"name": f"customer {record.key}"}

@@ -82,7 +82,7 @@ def test_a_fault_tells_what_it_can_cause_and_to_whom_trust2() -> None:
     run = simulated(faulty(pause, workload=_SMALL))
 
     (begin,) = (event for event in only(run, FaultEvent) if event.phase == "begin")
-    assert (begin.stalls, begin.can, begin.s) == (True, ["res"], 0)
+    assert (begin.stalls, begin.can, begin.s) == (True, ["late"], 0)
 
 
 RETRIES = {

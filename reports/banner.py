@@ -240,6 +240,10 @@ def _of_loss(loss: MomentLoss) -> str:
     if not loss.records:
         return f"{loss.word}: {loss.moment}"
     more = loss.count - 1
+    if loss.first:
+        return f"{loss.first}" + (
+            f"; {more} more {loss.noun}s are {loss.word}" if (more := loss.count - 1) else ""
+        )
     who = f"record {loss.records[0]}" + (f" and {more} more" if more else "")
     if loss.word in _TAKES_WAS:
         return f"{who} {'were' if more else 'was'} {loss.word}: {loss.moment}"

@@ -93,7 +93,7 @@ def conviction_of(
             AnomalyStory(
                 number=number,
                 kind=anomaly.kind,
-                subject=_subject(anomaly),
+                subject=_subject(anomaly, "record" if view.outside is None else view.outside.noun),
                 say=anomaly.say,
                 explanation=anomaly.explanation,
                 lineage=view.excerpts.lineage(anomaly),
@@ -119,9 +119,9 @@ def by_its_lineage(conviction: Conviction) -> Conviction:
     return replace(conviction, stories=tuple(stories))
 
 
-def _subject(anomaly: Anomaly) -> str:
+def _subject(anomaly: Anomaly, noun: str) -> str:
     named = (
-        ("record", anomaly.id),
+        (noun, anomaly.id),
         ("watermark", anomaly.w),
         ("checkpoint", anomaly.c),
         ("subtask", anomaly.s),

@@ -13,6 +13,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, Final
@@ -21,7 +22,7 @@ from harness.history.values import brief, visible
 from harness.history.verdict import ANOMALIES_IN_FULL, Anomaly, Judgement, Outcome
 from harness.judge.explanation.events import describe_event, element_ids
 from harness.system.json_types import Json
-from reports.outside_view import Key, OutsideView, describe_outside, key_of
+from reports.outside_view import Key, OutsideView, describe_outside, key_of, noun_of
 
 
 class HistoryLines:
@@ -155,9 +156,13 @@ class _Lineage:
 class Excerpts:
     """Gathers the events that the anomalies of one judgement need, in one pass. Mutable."""
 
-    def __init__(self, judgement: Judgement | None = None, *, outside: bool = False) -> None:
+    def __init__(self, judgement: Judgement | None = None, *, outside: str = "") -> None:
+        """`outside`: what a row is of, in a history seen from outside; empty: it is none."""
         self._life = _LIFE_OF_A_JOB if outside else _LIFE
-        self._describe: Callable[[Json], str] = describe_outside if outside else describe_event
+        self._describe: Callable[[Json], str] = (
+            partial(describe_outside, noun=outside) if outside else describe_event
+        )
+        self._noun = outside
         failed = [v for v in judgement.invariants if v.outcome is Outcome.FAIL] if judgement else []
         anomalies = [anomaly for verdict in failed for anomaly in verdict.anomalies[:ANOMALIES_IN_FULL]]
         self._witnesses = {n for anomaly in anomalies for n in anomaly.events[:_WITNESSES]}
@@ -177,7 +182,8 @@ class Excerpts:
         for stream, window in self._windows.items():
             if s is None or stream is None or stream == s:
                 window.see(event, is_witness=is_witness)
-        named = [i for i in _ids_of(event) if i in self._lineages]
+        is_of_row = self._noun != "key" or event["k"] != "offer"  # the id of a record is none of a key
+        named = [i for i in _ids_of(event) if i in self._lineages] if is_of_row else []
         for record in named:
             self._lineages[record].see(event)
         if event.get("k") in self._life:
@@ -336,9 +342,10 @@ def read_view(path: Path, *, judgement: Judgement | None = None) -> HistoryView:
     lines = HistoryLines(path)
     events = iter(lines)
     first = list(islice(events, 1))  # the header is read with it
-    outside = lines.header.get("view") == "outside"
+    noun = noun_of(lines.header) if lines.header.get("view") == "outside" else ""
     reading = _Reading(
-        excerpts=Excerpts(judgement, outside=outside), outside=OutsideView.of(judgement) if outside else None
+        excerpts=Excerpts(judgement, outside=noun),
+        outside=OutsideView.of(judgement, noun=noun) if noun else None,
     )
     view = reading.read(chain(first, events))
     view.header, view.problems = lines.header, lines.problems

@@ -16,7 +16,7 @@ from harness.scenario.outcome import RunOutcome
 from harness.system.json_types import JsonView
 from reports.history_view import HistoryView
 from reports.losses import MomentLoss, losses_of
-from reports.outside_view import OutsideView
+from reports.outside_view import OutsideView, noun_of
 from reports.reading import title_of
 
 _WRITE: Final = {
@@ -89,7 +89,7 @@ def _facts(outcome: RunOutcome, view: HistoryView, outside: OutsideView) -> Iter
         "table",
         f"{sink.get('table') or 'of the job'}, {_WRITE.get(str(sink.get('write')), sink.get('write'))}",
     )
-    yield "a record is told by", _columns(sink.get("id"))
+    yield f"a {outside.noun} is told by", _columns(sink.get("id"))
     yield "judged columns", _columns(sink.get("values"))
     values = outcome.values.removeprefix("Expected values: ").removesuffix(".")
     yield "expected values", values or _VALUES.get(str(view.header.get("expect_from")), "?")
@@ -122,8 +122,8 @@ def _told_by_the_run(outcome: RunOutcome) -> Iterator[tuple[str, str]]:
 def _assumed(header: Mapping[str, object]) -> Iterator[str]:
     sink = _part(header, "sink")
     yield "The source keeps what was put into it, and gives it again when it is read again."
-    columns = _columns(sink.get("id"))
-    yield f"{columns} tells a record from all others, and each row of the table is of one record."
+    columns, noun = _columns(sink.get("id")), noun_of(header)
+    yield f"{columns} tells a {noun} from all others, and each row of the table is of one {noun}."
     yield "The table is empty before the first start, and only this job changes it."
     values = _columns(sink.get("values"))
     yield f"What differs from run to run (a time, a session) is in none of the judged columns: {values}."

@@ -37,6 +37,7 @@ WORDS: Final = {
 """Each class of `docs/reference/history.md` in a word for the job's owner, the gravest first."""
 
 
+_BY_VALUE: Final = frozenset({"wrong-value"})
 _IN_READINGS: Final = frozenset({"changed-again", "swallowed", "row-foreign", "row-doubled", "double-routed"})
 """Classes that readings of a table show, not a transaction."""
 
@@ -52,6 +53,10 @@ class MomentLoss:
     records: tuple[str, ...]
     """The first of them: `7 (key 3)`."""
     moment: str
+    noun: str = "record"
+    """What they are: records, or keys."""
+    first: str = ""
+    """What the judge says of the first, where values tell more than the class; empty: they do not."""
 
     @property
     def told(self) -> str:
@@ -62,8 +67,9 @@ class MomentLoss:
 
     @property
     def line(self) -> str:
-        named = f": {'record' if self.count == 1 else 'records'} {self.told}" if self.records else ""
-        return f"{self.count} {self.word} ({self.invariant} {self.kind}){named}; {self.moment}"
+        named = f": {self.noun if self.count == 1 else f'{self.noun}s'} {self.told}" if self.records else ""
+        first = f"; {self.first}" if self.first else ""
+        return f"{self.count} {self.word} ({self.invariant} {self.kind}){named}{first}; {self.moment}"
 
 
 def words_of(judgement: Judgement) -> str:
@@ -115,6 +121,8 @@ class _Losses:
                 count=len(anomalies),
                 records=tuple(self._record(a) for a in anomalies if a.id is not None)[:_NAMED],
                 moment=moment,
+                noun=self._view.noun,
+                first=anomalies[0].say if kind in _BY_VALUE or self._view.noun == "key" else "",
             )
         for verdict in judgement.convicted():
             if verdict.omitted:
@@ -128,13 +136,13 @@ class _Losses:
                 )
 
     def _record(self, anomaly: Anomaly) -> str:
-        offered = self._view.offered.get(key_of(anomaly.id))
+        offered = None if self._view.noun == "key" else self._view.offered.get(key_of(anomaly.id))
         row = "" if anomaly.j is None else f" row {anomaly.j}"
         key = "" if offered is None or offered.key is None else f" (key {brief(offered.key, limit=40)})"
         return f"{told_id(anomaly.id)}{row}{key}"
 
     def _moment(self, anomaly: Anomaly) -> str:
-        if anomaly.kind in {"lost", "stuck"}:
+        if anomaly.kind in {"lost", "stuck"} and self._view.noun == "record":
             return self._of_absence(anomaly)
         written = (
             []

@@ -88,6 +88,8 @@ class OutsideView:
 
     witnesses: frozenset[int] = frozenset()
     """The events that anomalies cite."""
+    noun: str = "record"
+    """What a row of the table is of: a record, or a key."""
     starts: dict[int, StartSpan] = field(default_factory=dict)
     faults: list[FaultSpan] = field(default_factory=list)
     transactions: list[Transaction] = field(default_factory=list)
@@ -109,10 +111,10 @@ class OutsideView:
     keys_asked: Counter[str] = field(default_factory=Counter)
 
     @classmethod
-    def of(cls, judgement: Judgement | None) -> OutsideView:
+    def of(cls, judgement: Judgement | None, *, noun: str) -> OutsideView:
         """An empty view that will mark the transactions that the anomalies of `judgement` cite."""
         anomalies = [a for v in judgement.invariants for a in v.anomalies] if judgement else []
-        return cls(witnesses=frozenset(n for anomaly in anomalies for n in anomaly.events))
+        return cls(witnesses=frozenset(n for anomaly in anomalies for n in anomaly.events), noun=noun)
 
     def see(self, event: Json) -> None:
         match event["k"]:
@@ -218,11 +220,18 @@ def _told(value: object) -> str:
     return visible(value) if isinstance(value, str) else brief(value, limit=200)
 
 
-def describe_outside(event: Json) -> str:
-    return "".join(_words(event)) or brief(dict(event), limit=100)
+def noun_of(header: Json) -> str:
+    """What a row of the table is of, by the header of a history."""
+    sink = header.get("sink")
+    return str(sink.get("rows", "record")) if isinstance(sink, dict) else "record"
 
 
-def _words(event: Json) -> Iterator[str]:
+def describe_outside(event: Json, *, noun: str) -> str:
+    """An event in words; `noun`: what a row of the table is of."""
+    return "".join(_words(event, noun)) or brief(dict(event), limit=100)
+
+
+def _words(event: Json, noun: str) -> Iterator[str]:
     match event.get("k"):
         case "offer":
             yield from _offered(event)
@@ -234,11 +243,16 @@ def _words(event: Json) -> Iterator[str]:
         case "fault":
             yield from _of_fault(event)
         case "row":
-            yield from _changed(event)
-        case "table":
+            yield from _changed(event, noun)
+        case "table" | "expect":
             number = f" row {event['j']}" if "j" in event else ""
-            record = f"record {told_id(event.get('id'))} = {brief(event.get('v'))}"
-            yield f"reading {event.get('reading')}: the table has{number} {record}"
+            has = (
+                f"reading {event['reading']}: the table has"
+                if "reading" in event
+                else "in the end there must be"
+            )
+            record = f"{noun} {told_id(event.get('id'))} = {brief(event.get('v'))}"
+            yield f"{has}{number} {record}"
         case "dead":
             yield f"reading {event.get('reading')}: the dead letters have record {told_id(event.get('id'))}"
         case "read":
@@ -274,9 +288,9 @@ def _of_fault(event: Json) -> Iterator[str]:
         yield f", evidence {brief(event['evidence'], limit=160)}"
 
 
-def _changed(event: Json) -> Iterator[str]:
+def _changed(event: Json, noun: str) -> Iterator[str]:
     number = f" row {event['j']}" if "j" in event else ""
-    yield f"{event.get('op')} of{number} record {told_id(event.get('id'))} = {brief(event.get('v'))}"
+    yield f"{event.get('op')} of{number} {noun} {told_id(event.get('id'))} = {brief(event.get('v'))}"
     if "was" in event:
         yield f", before {brief((event['was'] or {}).get('v'))}"
     start = event.get("start")

@@ -55,6 +55,7 @@ def outcomes(fires: Sequence[Fire], *, report: Path) -> Mapping[Fire, RunOutcome
                 named=named,
                 seed=SEED,
                 environment=os.environ,
+                import_path=(str(job.folder),),
             )
         )
     ran = carry_out(orders, plan, observer=Observer(), stop=Stop())

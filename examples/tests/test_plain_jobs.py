@@ -1,4 +1,4 @@
-"""The asyncio consumer and the Bytewax flow under fire: the wrong ones are convicted, their right twins pass."""
+"""Consumers, keyed tables and a Bytewax flow under fire: the wrong ones are convicted, their right twins pass."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from harness.scenario.outcome import RunOutcome
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 
 QUICK = ("offer=all", "records=100")
+FEW_AGAIN = (*QUICK, "keys=100")
+"""Keys that seldom come again: an order that is lost is not made good by a newer one."""
 FIRES = [
     Fire(job="asyncio_consumer/job.toml", scenario="late-commit", settings=QUICK),
     Fire(job="asyncio_consumer/one_transaction.toml", scenario="late-commit", convicts="V8", settings=QUICK),
@@ -40,6 +42,34 @@ FIRES = [
     Fire(job="asyncio_consumer/inbox.toml", scenario="gaps-fill-late"),
     Fire(job="asyncio_consumer/inbox_by_position.toml", scenario="gaps-fill-late", convicts="V8"),
     Fire(job="asyncio_consumer/inbox_by_position.toml", scenario="calm-job", convicts="V8"),
+    Fire(job="keyed_tables/counts.toml", scenario="killed-after-commit", settings=QUICK),
+    Fire(
+        job="keyed_tables/counts_rows_first.toml",
+        scenario="killed-after-commit",
+        convicts="V8",
+        settings=QUICK,
+    ),
+    Fire(job="keyed_tables/sums.toml", scenario="killed-after-commit", settings=QUICK),
+    Fire(
+        job="keyed_tables/sums_rows_first.toml",
+        scenario="killed-after-commit",
+        convicts="V8",
+        settings=QUICK,
+    ),
+    Fire(job="keyed_tables/newest.toml", scenario="killed-after-commit", settings=FEW_AGAIN),
+    Fire(
+        job="keyed_tables/newest_place_first.toml",
+        scenario="killed-after-commit",
+        convicts="V8",
+        settings=FEW_AGAIN,
+    ),
+    Fire(job="keyed_tables/pairs.toml", scenario="killed-after-commit", settings=QUICK),
+    Fire(
+        job="keyed_tables/pairs_rows_first.toml",
+        scenario="killed-after-commit",
+        convicts="V8",
+        settings=QUICK,
+    ),
     Fire(job="bytewax_flow/job.toml", scenario="killed-after-commit", settings=QUICK),
     Fire(job="bytewax_flow/append.toml", scenario="killed-after-commit", convicts="V8", settings=QUICK),
 ]

@@ -139,6 +139,13 @@ class DeadLetterRow(_Seen, frozen=True, kw_only=True, tag="dead"):
     error: Any | UnsetType = UNSET
 
 
+class ExpectedRow(_Seen, frozen=True, kw_only=True, tag="expect"):
+    """A row that the finished table must hold, where rows are of keys."""
+
+    id: _Shown
+    v: _Values
+
+
 class PartRead(_Seen, frozen=True, kw_only=True, tag="read"):
     """Part of a reading has been read to its end; the database counts `rows` rows in it."""
 
@@ -167,6 +174,7 @@ OutsideEvent = (
     | LogRow
     | AskedLookup
     | TableRow
+    | ExpectedRow
     | DeadLetterRow
     | PartRead
     | JobFinished
@@ -203,6 +211,8 @@ class OutsideSink:
         ),
     ]
     values: tuple[str, ...]
+    rows: Literal["record", "key"] = "record"
+    """What a row is of: one record, or a key, whose row many records may make."""
     j: _TextOrNull = None
     """The column that numbers a record's rows from 0; None: they are a multiset."""
     table: str | None = None

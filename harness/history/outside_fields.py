@@ -47,6 +47,7 @@ class OutsideFields(Kinds):
 
     def __init__(self, header: OutsideHeader | None) -> None:
         columns = None if header is None else len(header.sink.id)
+        of_record = 1 if header is not None and header.sink.rows == "key" else columns
         self._has_j = None if header is None else header.sink.j is not None
         """None: not known."""
         count = None if header is None else len(header.sink.values)
@@ -60,7 +61,8 @@ class OutsideFields(Kinds):
             f"a list of rows, each {values.name}",
             {"type": "array", "items": values.schema},
         )
-        offered, seen = (_id_type(columns, field_type(cell)) for cell in (int | str, int | str | None))
+        offered = _id_type(of_record, field_type(int | str))
+        seen = _id_type(columns, field_type(int | str | None))
         shapes = {"offered": offered, "shown": seen, "values": values, "rows": rows}
         super().__init__(get_args(OutsideEvent), shapes=shapes, between=self._misplaced)
         for kind in ("row", "table"):

@@ -7,7 +7,7 @@ be read, nothing is said to be missing. Memory grows with offered ids, starts an
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
 from harness.history.fields import LineFields
@@ -19,6 +19,26 @@ from harness.system.json_types import JsonView
 _RESERVED = frozenset({"harness", "outside"})
 """Causes that are no faults."""
 _OF_READINGS = frozenset({"table", "dead", "read"})
+
+
+def header_of_keys(header: Mapping[str, object]) -> Iterator[str]:
+    """The breaches of a header whose rows are of keys: such rows show no order, no double and no lost record."""
+    sink, claims = header.get("sink"), header.get("claims")
+    if not isinstance(sink, dict) or sink.get("rows") != "key":
+        return
+    claimed = claims if isinstance(claims, dict) else {}
+    fields = (
+        ("write", sink.get("write"), "upsert"),
+        ("j", sink.get("j"), None),
+        ("delivery", claimed.get("delivery"), "exactly-once"),
+        ("order", claimed.get("order", "none"), "none"),
+        ("dead_letters", header.get("dead_letters"), None),
+    )
+    for name, value, must in fields:
+        if value != must:
+            yield f'`rows` of the header is "key", so `{name}` must be {shown(must)}'
+    if header.get("expect_from") == "none":
+        yield '`rows` of the header is "key", so `expect_from` must not be "none"'
 
 
 class OutsideRules:
@@ -55,8 +75,8 @@ class OutsideRules:
             self.unread()
             return
         match kind:
-            case "offer":
-                yield from self._offers.check(line, good, over=self._over == "finished")
+            case "offer" | "expect":
+                yield from self._offers.check(line, kind, good, over=self._over == "finished")
             case "start" | "exit":
                 yield from self._starts.check(kind, good, lenient=self._unread > 0)
             case "row":
@@ -94,8 +114,14 @@ class _Offers:
         self._lines: dict[Hashable, int] = {}
         self._positions: dict[int, int] = {}
 
-    def check(self, line: int, good: JsonView, *, over: bool) -> Iterator[str]:
-        header, part, pos = self._header, good["part"], good["pos"]
+    def check(self, line: int, kind: str, good: JsonView, *, over: bool) -> Iterator[str]:
+        header = self._header
+        of_keys = header is not None and header.sink.rows == "key"
+        if kind == "expect":
+            if header is not None and not of_keys:
+                yield 'there is an `expect`, though `rows` of the header is not "key"'
+            return
+        part, pos = good["part"], good["pos"]
         if over:
             yield "an `offer` follows `finished`"
         if header is not None and part >= header.partitions:
@@ -109,6 +135,8 @@ class _Offers:
             yield f"record {shown(good['id'])} was offered on line {first}; a record is offered once"
         if header is not None and header.expect_from == "none" and "expect" in good:
             yield 'an `offer` has `expect`, though `expect_from` of the header is "none"'
+        if of_keys and "expect" in good:
+            yield 'an `offer` has `expect`, though `rows` of the header is "key"'
         if good.get("fails") is True and good.get("expect"):
             yield f"record {shown(good['id'])} `fails`, so it expects no row"
 

@@ -28,7 +28,7 @@ from harness.history.files import pieces_of
 from harness.history.header import Header, parse_header, parsed
 from harness.history.outside import OUTSIDE, OutsideEvent, OutsideHeader
 from harness.history.outside_fields import OutsideFields
-from harness.history.outside_rules import OutsideRules
+from harness.history.outside_rules import OutsideRules, header_of_keys
 from harness.history.rules import FormatBreach, Rules
 from harness.history.strict_json import DIGITS_MAX, NESTING_MAX, Loose, strictly
 from harness.history.text import CutOff, Line, OnRead, given_fields, json_text, lines_of, whole_lines
@@ -219,7 +219,7 @@ class HistoryReader:
         self.is_outside = given.get("view") == OUTSIDE
         found: Header | OutsideHeader | list[str]
         if self.is_outside:
-            found = parsed(OutsideHeader, given)
+            found = parsed(OutsideHeader, given, header_of_keys)
         else:
             found = parse_header(given if self.breaches else _with_written_multiplier(given, raw))
         match found:

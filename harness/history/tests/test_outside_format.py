@@ -32,6 +32,7 @@ FULL: Json = {
     "decisive": ["V8"],
     "run": {"anything": [1]},
 }
+OF_KEYS: Json = {**HEADER, "sink": {"write": "upsert", "id": ["a", "b"], "values": ["v"], "rows": "key"}}
 ROW = 'insert id=1 v=["a"]\n'
 RUN = 'start\noffer id=1 expect=[["a"]]\n'
 
@@ -66,6 +67,19 @@ BAD_HEADERS: dict[str, Json] = {
     "`records`": {**HEADER, "expects": {"records": 1.0}},
     "V17": {**HEADER, "decisive": ["V17"]},
     "version 2": {**HEADER, "history": 2},
+    **{
+        f'`rows` of the header is "key", so `{name}`': {**OF_KEYS, **more}
+        for name, more in dict[str, Json](
+            {
+                "write": {"sink": {**OF_KEYS["sink"], "write": "append"}},
+                "j": {"sink": {**OF_KEYS["sink"], "j": "nr"}},
+                "delivery": {"claims": {"delivery": "at-least-once"}},
+                "order": {"claims": {"delivery": "exactly-once", "order": "key"}},
+                "dead_letters": {"dead_letters": "dead"},
+                "expect_from": {"expect_from": "none"},
+            }
+        ).items()
+    },
 }
 
 
@@ -148,6 +162,10 @@ BAD_EVENTS: dict[str, tuple[Json, str]] = {
     "a fault that can do something else": ({}, 'fault f="kill" phase="begin" can=["kill"]'),
     "a fault named harness": ({}, 'fault f="harness" phase="begin"'),
     "a fault named outside": ({}, 'fault f="outside" phase="begin"'),
+    "an expected row where rows are of records": ({}, 'expect id=1 v=["a"]'),
+    "an offer that expects rows where they are of keys": (OF_KEYS, "offer id=1 expect=[]"),
+    "an offer with the columns of a key": (OF_KEYS, "offer id=[1,2]"),
+    "an expected row with one column of its key": (OF_KEYS, 'expect id=1 v=["a"]'),
     "an unknown kind": ({}, "commit"),
     "a giveup without why": ({}, "giveup"),
     "a lookup without a key": ({}, "asked"),
@@ -185,6 +203,12 @@ def test_what_is_legal_is_read(what: str) -> None:
     lines = [line for line in LEGAL[what].splitlines() if not line.startswith("dead_")]
 
     assert breaches([HEADER, *job_lines("\n".join(lines), HEADER)]) == []
+
+
+def test_a_record_has_its_own_id_where_rows_are_of_keys_of_several_columns() -> None:
+    lines = job_lines('expect id=[1,null] v=["a"]\noffer id=5\ninsert id=[1,null] v=["a"]', OF_KEYS)
+
+    assert breaches([OF_KEYS, *lines]) == []
 
 
 def test_a_header_with_every_field_is_read_and_written_back(tmp_path: Path) -> None:

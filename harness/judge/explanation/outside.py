@@ -132,10 +132,16 @@ class _Seen:
     times: _Times = field(default_factory=_Times)
     origin_us: int | None = None
 
+    @property
+    def noun(self) -> str:
+        """What rows are of."""
+        sink = self.header.get("sink")
+        return str(sink.get("rows", "record")) if isinstance(sink, dict) else "record"
+
     def defined(self, event: Json) -> str:
         """An event in words, for *Let*."""
         at_ms = (event["t"] - (self.origin_us or 0)) / 1000
-        return f"{''.join(_words(event))} (event {event['n']}, at {at_ms:.3f} ms)"
+        return f"{''.join(_words(event, self.noun))} (event {event['n']}, at {at_ms:.3f} ms)"
 
     def of(self, anomaly: Anomaly) -> list[Json]:
         """The events of the anomaly's slot: those of its record that have its j, or none."""
@@ -148,7 +154,10 @@ class _Seen:
         return slot
 
 
-_OF_RECORDS = frozenset({"offer", "row", "table", "dead"})
+_OF_ROWS = {
+    "record": frozenset({"offer", "row", "table", "dead"}),
+    "key": frozenset({"expect", "row", "table"}),
+}
 _OF_LIFE = frozenset({"start", "exit", "fault"})
 
 
@@ -168,7 +177,7 @@ def _gathered(lines: EventLines, anomalies: Sequence[Anomaly]) -> _Seen:
         seen.times.step(event)
         if is_cited:
             seen.events[event["n"]] = event
-        if kind in _OF_RECORDS:
+        if kind in _OF_ROWS[seen.noun]:
             _keep(seen, event)
         elif kind in _OF_LIFE and (len(seen.life) < _KEPT or is_cited):
             seen.life.append(event)
@@ -218,11 +227,19 @@ class _About:
         given: Any = self.anomaly.id
         if isinstance(given, tuple):
             given = list(given) if len(given) > 1 else given[0]
-        told = f"record {shown(given)}"
+        told = f"{self.seen.noun} {shown(given)}"
         return told if self.anomaly.j is None else f"row {self.anomaly.j} of {told}"
 
     def offered(self) -> Iterator[str]:
         """What the source offered of it."""
+        if self.seen.noun == "key":
+            due = self.kinds("expect")
+            yield (
+                f"In the end the table must hold {_named(due)} of it."
+                if due
+                else "It must have no row in the end."
+            )
+            return
         j, offers = self.anomaly.j, self.kinds("offer")
         if not offers:
             if self.anomaly.id not in self.seen.cut:
@@ -337,6 +354,7 @@ def _unexplained(x: _About) -> Iterator[str]:
     yield f"The faults before it were {_named(before)}." if before else "No fault had begun before it."
 
 
+_OF_TABLE = frozenset({"phantom", "duplicate", "wrong-value", "lost", "deleted"})
 _NOWHERE = (
     "It is not among the dead letters, and no start exited by itself with another code than 0 after it."
 )
@@ -394,6 +412,8 @@ def _explanation(anomaly: Anomaly, seen: _Seen) -> Explanation | None:
         then = naming.noted(facts(x))
         naming.noted(map(let, anomaly.events))
         then += naming.noted(_between(x, naming.named))
+        if seen.noun == "key" and anomaly.kind in _OF_TABLE:
+            rule = "when the job is finished, the table holds the expected rows of each key, and no other"
         then.append(f"However, {rule if isinstance(rule, str) else rule(x)}: a contradiction.")
         return naming.explanation(then, define=seen.defined)
     except (LookupError, TypeError):
@@ -410,8 +430,8 @@ def _between(x: _About, named: Collection[int]) -> Iterator[str]:
             yield f"In between: {_named(done)}."
 
 
-def _words(event: Json) -> Iterator[str]:
-    """The parts of one line that says what happened."""
+def _words(event: Json, noun: str) -> Iterator[str]:
+    """The parts of one line that says what happened; `noun`: what rows are of."""
     match event["k"]:
         case "offer":
             yield f"record {brief(event['id'])} is put into part {event['part']} of the source, position {event['pos']}"
@@ -428,12 +448,13 @@ def _words(event: Json) -> Iterator[str]:
         case "fault":
             yield f"fault {brief(event['f'])} has ended, evidence {brief(without_credentials(event.get('evidence')))}"
         case "row":
-            yield f"{event['op']} of {_row(event)}"
-            yield f", before {_row(event['was'])}" if isinstance(event.get("was"), dict) else ""
+            yield f"{event['op']} of {_row(event, noun)}"
+            yield f", before {_row(event['was'], noun)}" if isinstance(event.get("was"), dict) else ""
             yield f", transaction {event['tx']}"
             yield f" of start {event['start']}" if event.get("start") is not None else ""
-        case "table":
-            yield f"reading {event['reading']} finds {_row(event)}"
+        case "table" | "expect":
+            finds = f"reading {event['reading']} finds" if "reading" in event else "in the end there must be"
+            yield f"{finds} {_row(event, noun)}"
         case "dead":
             yield f"reading {event['reading']} finds record {brief(event['id'])} among the dead letters"
             yield f", error {brief(event['error'])}" if "error" in event else ""
@@ -447,6 +468,6 @@ def _words(event: Json) -> Iterator[str]:
             yield brief(dict(event), limit=100)
 
 
-def _row(row: Json) -> str:
+def _row(row: Json, noun: str) -> str:
     number = f"row {row['j']}" if "j" in row else "a row"
-    return f"{number} of record {brief(row['id'])} with {brief(row['v'])}"
+    return f"{number} of {noun} {brief(row['id'])} with {brief(row['v'])}"

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from harness.levels.job.job_file import JobFile
 from harness.levels.job.records import JobInput, SourceRecord
-from harness.levels.job.sink_rows import SinkReplay, id_text
-from harness.levels.job.spark_engine import SparkEnd, spark_is_behind
+from harness.levels.job.sink_rows import SinkReplay, by_id, id_text
+from harness.levels.job.spark_engine import SparkEnd, find_checkpoints, spark_is_behind
 
 ExpectedRows = Mapping[str, Sequence[Sequence[object]]]
-"""The values of the rows that a record must yield, by the text of its id; one that is not in it may yield anything."""
+"""The values of the rows that a record must yield, by the text of its id; one that is not in it may yield anything.
+
+Where rows are of keys: those of each key, by its text; one that is not in it has none.
+"""
 How = Literal["exit", "file", "all-rows", "settled"]
 
 
@@ -78,6 +81,10 @@ def how_finished(
             return "file" if seen.said_done else None
     if not seen.lives or not is_quiet(seen):
         return None
+    return (_of_keys if job.sink.rows == "key" else _of_records)(job, given, seen, expected)
+
+
+def _of_records(job: JobFile, given: JobInput, seen: EndSignals, expected: ExpectedRows | None) -> How | None:
     if expected is not None and not any(missing_records(given.records, seen.replay, expected)):
         return "all-rows"
     # The last of two rounds at least: the first one may have come through where others still wait for more rows.
@@ -96,7 +103,7 @@ def needs_sentinels(
 ) -> bool:
     """Whether a job that is not done, and never says so, has been quiet so long that its last rows may be lost.
 
-    Rows that a further record would change, such as those of a key or a sum, are left alone.
+    Rows that a further record would change, such as those of a key, are left alone.
     """
     if (
         job.job.ends != "settles"
@@ -121,11 +128,23 @@ def _polls_behind_the_end(
     if job.source.kind != "table" or expected is None or seen.offered_us is None or not had_nothing:
         return False
     began_behind = (seen.last_start_us or 0) >= seen.offered_us
+    is_complete = _of_keys if job.sink.rows == "key" else _of_records
     return (
         began_behind
         and seen.lives
         and is_quiet(seen)
-        and not any(missing_records(given.records, seen.replay, expected))
+        and is_complete(job, given, seen, expected) == "all-rows"
+    )
+
+
+def _of_keys(_: JobFile, __: JobInput, seen: EndSignals, expected: ExpectedRows | None) -> How | None:
+    """Rows of keys do not show that the last record was taken: the table is the expected one, or Spark says it."""
+    if expected is not None:
+        return None if any(wrong_keys(seen.replay, expected)) else "all-rows"
+    return (
+        "settled"
+        if find_checkpoints(seen.state) and not spark_is_behind(seen.state, seen.spark_end)
+        else None
     )
 
 
@@ -155,13 +174,24 @@ def missing_records(
             yield record
 
 
+def wrong_keys(replay: SinkReplay | None, expected: ExpectedRows) -> Iterator[str]:
+    """The texts of the keys that have other rows in the table than they must have in the end."""
+    there = {} if replay is None else by_id(replay.all_rows())
+    for text in {**expected, **there}:
+        if _counted(row.v for row in there.get(text, ())) != _counted(expected.get(text, ())):
+            yield text
+
+
+def _counted(rows: Iterable[Sequence[object]]) -> Counter[str]:
+    return Counter(json.dumps(list(values), default=str) for values in rows)
+
+
 def _lacks(record: SourceRecord, replay: SinkReplay | None, expected: ExpectedRows) -> bool:
     wanted = expected.get(id_text(record.id))
     there = [] if replay is None else replay.of(record.id)
     if wanted is None:
         return not there
-    have = Counter(json.dumps(list(row.v), default=str) for row in there)
-    return bool(Counter(json.dumps(list(values), default=str) for values in wanted) - have)
+    return bool(_counted(wanted) - _counted(row.v for row in there))
 
 
 def _is_seen(of_part: Sequence[SourceRecord], replay: SinkReplay, expected: ExpectedRows | None) -> bool:

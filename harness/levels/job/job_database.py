@@ -109,6 +109,26 @@ class JobDatabase:
         )
         return {row["n"]: row["t"] for row in rows}
 
+    def keys_of(self, table: str) -> tuple[Sequence[str], frozenset[str]]:
+        """The columns of its primary key, else of its first unique one, and those that the server numbers by itself.
+
+        Raises pymysql's errors.
+        """
+        place = (self.root.database, table)
+        unique = self._rows(
+            "SELECT index_name AS i, column_name AS c FROM information_schema.statistics WHERE table_schema = %s"
+            " AND table_name = %s AND non_unique = 0 ORDER BY index_name <> 'PRIMARY', index_name, seq_in_index",
+            place,
+        )
+        numbered = self._rows(
+            "SELECT column_name AS c FROM information_schema.columns WHERE table_schema = %s AND table_name = %s"
+            " AND extra LIKE '%%auto_increment%%'",
+            place,
+        )
+        return [row["c"] for row in unique if row["i"] == unique[0]["i"]], frozenset(
+            row["c"] for row in numbered
+        )
+
     def made_by(self, table: str) -> str:
         """The statement that makes `table`. Raises pymysql's errors."""
         return str(self._rows(f"SHOW CREATE TABLE `{table}`")[0]["Create Table"])

@@ -150,7 +150,14 @@ class SinkTable(Part):
         default=None, alias="schema", description="A file of SQL that makes the table."
     )
     id: Annotated[tuple[_Column, ...], Field(min_length=1)] = Field(
-        default=("id",), description="The column (or columns) with the record's id."
+        default=("id",),
+        description="The column (or columns) with the record's id; where rows are of keys, those of the key.",
+    )
+    rows: Literal["record", "key"] | None = Field(
+        default=None,
+        description="What a row is of. record: one record; key: many records, as a count, a sum, a window or the "
+        "newest row: it may be rewritten, and the finished table must be the expected one, whole. Absent: record, or "
+        "key if the calm twin shows that.",
     )
     key: str = Field(default="k", description="The column with the record's key; empty: none.")
     values: tuple[_Column, ...] = Field(
@@ -160,7 +167,8 @@ class SinkTable(Part):
     write: Literal["append", "replace", "upsert"] = Field(
         default="append",
         description="What the job may do to a row that is there. append: write it again equal; replace: also take it "
-        "away, if it is back in the end; upsert: also give it other values, if the last are right.",
+        "away, if it is back in the end; upsert: also give it other values, if the last are right. Of rows of keys "
+        "it is not asked.",
     )
     j: str = Field(
         default="", description="The column that numbers several rows of one record, from 0; empty: none."
@@ -187,7 +195,8 @@ class Claims(Part):
     expected: _Text = Field(
         default="calm",
         description="What the table must hold. calm: what the job itself writes undisturbed; none: values are not "
-        "judged; `module:function`: your own function of a record and its rows.",
+        "judged; `module:function`: your own function of a record and its rows, or of all records where rows are of "
+        "keys.",
     )
 
     @property
@@ -207,6 +216,9 @@ class JobFile(Part):
     folder: Path = Field(default=Path(), exclude=True)
     """The folder of the file: the job's working folder, and what its paths are relative to."""
 
+    def breaches(self) -> Iterator[Breach]:
+        yield from of_keys_breaches(self)
+
     @property
     def title(self) -> str:
         """The command in one line, or the callable."""
@@ -215,6 +227,35 @@ class JobFile(Part):
     def path(self, name: str) -> Path:
         """A path of the file."""
         return (self.folder / name).absolute()
+
+
+def of_keys_breaches(job: JobFile) -> Iterator[Breach]:
+    """What a job whose rows are of keys cannot claim, or have judged."""
+    sink, claims = job.sink, job.claims
+    if sink.rows != "key":
+        return
+    if sink.j:
+        say, hint = "`sink.j` numbers the rows of a record", "name it in `sink.id`, as a part of the key"
+        yield Breach(path=("sink", "j"), say=say, hint=hint)
+    if sink.dead_letters:
+        say = "a record that goes to the dead letters under a fault is rightly not in the row of its key"
+        yield Breach(
+            path=("sink", "dead_letters"), say=say, hint="take it out: such a record then counts as lost"
+        )
+    if claims.delivery != "exactly-once":
+        say = f"rows of keys do not show which doubles or losses `{claims.delivery}` allows"
+        yield Breach(path=("claims", "delivery"), say=say, hint='write delivery = "exactly-once"')
+    if claims.order != "none":
+        yield Breach(
+            path=("claims", "order"), say="rows of keys show no order of records", hint="take it out"
+        )
+    if claims.expected == "none":
+        say = "of rows of keys only the values are judged"
+        yield Breach(path=("claims", "expected"), say=say, hint='write "calm", or "module:function"')
+    if claims.expected == "calm" and job.job.ends == "settles" and job.job.engine != "spark":
+        say = "nothing shows when the calm twin of a job that goes on waiting has counted its last record"
+        hint = "let the job end by itself, or state the table: expected = 'module:function'"
+        yield Breach(path=("job", "ends"), say=say, hint=hint)
 
 
 def job_of_command(text: str) -> JobFile:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -31,6 +31,7 @@ from harness.levels.job.finished import (
     how_finished,
     missing_records,
     needs_sentinels,
+    wrong_keys,
 )
 from harness.levels.job.job_database import JobDatabase, TableReading
 from harness.levels.job.job_faults import JobFaults
@@ -129,6 +130,8 @@ class JobRun:
     """The twin by whose pace and table it is judged; None: this is the twin, and it has not ended."""
     expected: ExpectedRows | None = None
     """None: not known yet."""
+    keys: Mapping[str, Any] = field(default_factory=dict)
+    """Where rows are of keys: each key in `expected` as a history tells it, by its text."""
     why_no_further_start: str = ""
     """Why a run with faults is not started once more when it is done; empty: it is."""
     had_files: bool = False
@@ -143,6 +146,10 @@ class JobRun:
     readings: list[TableReading] = field(default_factory=list)
     table_statement: str = ""
     """Of a calm run: the statement that makes the job's table; empty: the job's schema did."""
+    key_columns: Sequence[str] = ()
+    """Of a calm run: the columns of the table's primary or first unique key."""
+    numbered: frozenset[str] = frozenset()
+    """Of a calm run: the columns that the server numbers by itself."""
     notes: list[str] = field(default_factory=list)
     """What limits the meaning of a pass, a sentence each."""
     began_us: int = 0
@@ -210,6 +217,18 @@ class JobRun:
         """The text of the id of each record that is not meant to fail."""
         return [id_text(record.id) for record in self.given.records if not record.fails]
 
+    @property
+    def ids(self) -> Mapping[str, Any]:
+        """The ids that rows should have, by their text: of the records, or the keys in `expected`."""
+        of_keys = self.order.job.sink.rows == "key"
+        rounds = (self.given.records, *self.given.sentinels)
+        return self.keys if of_keys else {id_text(one.id): one.id for some in rounds for one in some}
+
+    def keyed_rows(self) -> Iterator[tuple[Any, Sequence[object]]]:
+        """Where rows are of keys: each expected row, with its key as a history tells it."""
+        for text, rows in (self.expected or {}).items():
+            yield from ((self.keys[text], values) for values in rows)
+
     # -------------------------------------------------------------------------------------- the whole
 
     def run(self) -> None:
@@ -223,9 +242,7 @@ class JobRun:
 
         begin = database.end_of_log(nowhere)
         root = self.world.root.at(self.world.direct, "")
-        rounds = (self.given.records, *self.given.sentinels)
-        offered = {id_text(record.id): record.id for some in rounds for record in some}
-        self.seen = TableWatch(database=database, sink=self.order.job.sink, offered=offered)
+        self.seen = TableWatch(database=database, sink=self.order.job.sink, offered=self.ids)
         self.log = ChangeLog(root, database=database.root.database, begin=begin, take=self.seen.take)
         self.recording = JobRecording(where=self._end_of_log, read=lambda: self.log.position)
         self.offering = Offering(
@@ -265,6 +282,7 @@ class JobRun:
                 self.table_statement = self.seen.made_table()
             if self.how == "exit" and self.had_files and not self.has_files:
                 self.why_no_further_start = _DROPPED
+                self.key_columns, self.numbered = database.keys_of(self.order.job.sink.table)
             is_tested_again = not self.is_calm and not self.why_no_further_start
             if is_tested_again and self.how is not None and not self.cut_off:
                 self._start_once_more()
@@ -280,6 +298,8 @@ class JobRun:
 
     def _go(self) -> None:
         self.faults.arm()
+        if self.order.job.sink.rows == "key":
+            self.recording.expect_keys(self.keyed_rows())
         if self.calm is not None and self.calm.run.table_statement:
             self.ground.database.run(self.calm.run.table_statement)
         self.seen.audit()
@@ -403,9 +423,13 @@ class JobRun:
         if not deadline.passed:
             return ""
         given, expected = self.given.records, self.expected or {}
-        missing = list(missing_records(given, self.seen.replay, expected))
+        of_keys = self.order.job.sink.rows == "key"
+        wrong = list(wrong_keys(self.seen.replay, expected)) if of_keys else []
+        missing = [] if of_keys else list(missing_records(given, self.seen.replay, expected))
         what = (
-            f": of {len(missing)} of {len(given)} records a row is missing, first of {missing[0].id}"
+            f": {len(wrong)} of {len(expected)} keys have other rows than expected, first key {wrong[0]}"
+            if wrong
+            else f": of {len(missing)} of {len(given)} records a row is missing, first of {missing[0].id}"
             if missing
             else ", though all its rows are there"
         )
@@ -642,6 +666,10 @@ class CalmRun:
 
     pace: Pace
     expected: ExpectedRows
+    keys: Mapping[str, Any]
+    """Where rows are of keys: each key in `expected` as a history tells it, by its text."""
+    keyed: str
+    """Why rows were taken to be of keys, which the job file does not say; empty: they were not."""
     messages: tuple[Message, ...]
     """What passed both links of the proxy."""
     keeps_files: bool

@@ -6,6 +6,7 @@ calm twin is run once for all runs of a campaign that share job, input and world
 
 from __future__ import annotations
 
+import inspect
 import json
 import shutil
 import sys
@@ -26,12 +27,13 @@ from harness.judge.checkers.outside.judge import judge_outside
 from harness.levels.job.environment import MARK, inherited, refuse_templates
 from harness.levels.job.finished import ExpectedRows
 from harness.levels.job.job_database import AUDIT
+from harness.levels.job.job_file import JobFile, SinkTable, of_keys_breaches
 from harness.levels.job.job_run import CalmRun, JobRun, JobSetup, Pace
 from harness.levels.job.job_setup import prepared_ground, read_files
 from harness.levels.job.order import JobOrder
 from harness.levels.job.outside_record import record_of
 from harness.levels.job.records import JobInput, SourceRecord, read_input
-from harness.levels.job.sink_rows import by_id, id_text, told_value
+from harness.levels.job.sink_rows import SinkRow, as_keys, by_id, id_text, told_value
 from harness.levels.job.sources import INBOX, source_of
 from harness.levels.job.spark_engine import find_checkpoints
 from harness.levels.job.traffic import requests_over
@@ -81,6 +83,8 @@ class JobLevel:
         given = read_input(order.job, order.scenario, seed=order.drawn_by)
         if order.named and not order.calm_only:
             refuse_unmet(order.job, order.scenario, given)
+        for breach in of_keys_breaches(order.job):  # the command line may have changed the file's claims
+            raise UsageError(breach.say, fix=breach.hint)
         if expect_from(order) == "given":
             take_path(order.import_path)
             load_attribute(order.job.claims.expected, option="claims.expected", kind="FUNCTION")
@@ -102,6 +106,7 @@ class JobPlays:
 
     opening: Opening
     _calm: dict[str, CalmRun] = field(default_factory=dict)
+    _calm_runs: int = 0
     _lock: Lock = field(default_factory=Lock)
 
     def __call__(self, order: JobOrder, site: RunSite) -> OutsideRecord:
@@ -113,10 +118,12 @@ class JobPlays:
             refuse_unmet(order.job, order.scenario, given)
         command = None if site.limit_s is None else Deadline(site.limit_s)
         calm = self._calm_twin(order, given, site, world)
+        order = replace(order, job=calm.run.order.job)
         site = site if command is None else replace(site, limit_s=command.left_s)
         source = cast("Literal['given', 'calm', 'none']", expect_from(order))
         if order.calm_only:
-            calm.run.recording.expect({} if source == "none" else calm.expected)
+            if order.job.sink.rows != "key":
+                calm.run.recording.expect({} if source == "none" else calm.expected)
             return record_of(calm.run, expect_from=source)
         refuse_unmet_by_calm(order, calm)
         site.observer.phase("run", f"{order.scenario.scenario}, seed {order.seed}")
@@ -146,7 +153,7 @@ class JobPlays:
         with self._lock:
             if name not in self._calm:
                 site.observer.phase("calm", f"{order.sut} runs without faults")
-                self._calm[name] = calm_of(self._made_run(order, given, site, world, calm=None))
+                self._calm[name] = self._made_calm(order, given, site, world)
                 facts = self._calm[name].facts
                 site.observer.phase(
                     "calm",
@@ -155,11 +162,30 @@ class JobPlays:
                 )
             return self._calm[name]
 
+    def _made_calm(self, order: JobOrder, given: JobInput, site: RunSite, world: World) -> CalmRun:
+        """A calm run. If it shows that rows are of keys, and the job file says nothing, it is one that knows that.
+
+        Ids that differ from one calm run to the other (a UUID) are no keys, and none of a record either.
+        """
+        run = self._made_run(order, given, site, world, calm=None)
+        found = _as_keys(run)
+        if found is None:
+            return calm_of(run)
+        job, says = found
+        if order.job.sink.rows is not None or next(of_keys_breaches(job), None) is not None:
+            return calm_of(run, hint=f"; {says}")
+        site.observer.phase("calm", says)
+        again = self._made_run(replace(order, job=job), given, site, world, calm=None)
+        if again.how is not None and _rows_by_id(run, job.sink) != _rows_by_id(again, job.sink):
+            return calm_of(run)
+        return calm_of(again, keyed=f"{says[0].upper()}{says[1:]}; this run was judged so.")
+
     def _made_run(
         self, order: JobOrder, given: JobInput, site: RunSite, world: World, *, calm: CalmRun | None
     ) -> JobRun:
         """One run in a database of its own; `calm`: the twin of a run with faults."""
-        run_id = f"{site.run_id}-calm" if calm is None else site.run_id
+        run_id = f"{site.run_id}-calm{self._calm_runs or ''}" if calm is None else site.run_id
+        self._calm_runs += calm is None
         self.opening.note_mark(f"{MARK}={run_id}")
         world.proxy.reseed(order.seed)
         run = JobRun(
@@ -172,10 +198,16 @@ class JobPlays:
             note_process=self.opening.note_process,
             calm=calm,
             why_no_further_start="" if calm is None else _why_no_further_start(order, calm),
+            notes=[] if calm is None or not calm.keyed else [calm.keyed],
         )
-        with prepared_ground(run, folder=site.folder / ("calm" if calm is None else "job")):
+        with prepared_ground(
+            run, folder=site.folder / (run_id.removeprefix(f"{site.run_id}-") if calm is None else "job")
+        ):
             if calm is not None:
                 run.expected = {} if expect_from(order) == NO_VALUES else calm.expected
+                run.keys = calm.keys
+            elif expect_from(order) == "given" and order.job.sink.rows == "key":
+                run.expected, run.keys = stated_table(order, given, run.ground)
             elif expect_from(order) == "given":
                 run.expected = stated(order, given, run.ground)
             run.run()
@@ -197,6 +229,10 @@ _FIX: Final = (
     "write `def expected(record, rows): ...`, which returns a list of dicts by column, or of lists in the order of"
     " `values`"
 )
+_FIX_TABLE: Final = (
+    "write `def expected(records): ...`, or `(records, rows)`, which returns a list of dicts by column; `rows` has"
+    " those to look up, by key"
+)
 
 
 def expect_from(order: JobOrder) -> str:
@@ -209,14 +245,72 @@ def stated(order: JobOrder, given: JobInput, ground: JobSetup) -> ExpectedRows:
     """What the user's function states of each record. Raises SutError if it cannot be used."""
     name = order.job.claims.expected
     function = load_attribute(name, option="claims.expected", kind="FUNCTION")
-    with KeptConnection(ground.database.root) as kept:
-        found = OwnTableRows(kept.opened()).by_key(record.key for record in given.records)
-    rows = {str(key): of_key for key, of_key in found.items()}
+    rows = _rows_of_keys(given, ground)
     return {
         id_text(record.id): _values(name, function, record, rows, order.job.sink.values)
         for record in given.records
         if not record.fails
     }
+
+
+def _rows_of_keys(given: JobInput, ground: JobSetup) -> Mapping[str, Sequence[object]]:
+    """The rows to look up, by the text of their key."""
+    with KeptConnection(ground.database.root) as kept:
+        found = OwnTableRows(kept.opened()).by_key(record.key for record in given.records)
+    return {str(key): rows for key, rows in found.items()}
+
+
+def stated_table(
+    order: JobOrder, given: JobInput, ground: JobSetup
+) -> tuple[ExpectedRows, Mapping[str, object]]:
+    """The whole table that the user's function states of all records, by key. Raises SutError if it cannot be used."""
+    name, sink = order.job.claims.expected, order.job.sink
+    function = load_attribute(name, option="claims.expected", kind="FUNCTION")
+    records = [dict(record.body) for record in given.records if not record.fails]
+    asked: list[object] = [records]
+    if len(inspect.signature(function).parameters) > 1:
+        found = _rows_of_keys(given, ground)
+        asked.append({record.key: list(found.get(str(record.key), ())) for record in given.records})
+    try:
+        with redirect_stdout(sys.stderr):  # standard output is for the results of a command
+            told = function(*asked)
+        told = told_value(json.loads(json.dumps(told, allow_nan=False, default=told_value)))
+    except (Exception, SystemExit) as error:
+        message = f"claims.expected {name} fails: {type(error).__name__}: {error}"
+        raise SutError(message, fix=_FIX_TABLE) from error
+    rows: dict[str, list[list[object]]] = {}
+    ids: dict[str, object] = {}
+    for row in told if isinstance(told, list) else [told]:
+        wanted = [*sink.id, *sink.values]
+        if not (isinstance(row, dict) and all(column in row for column in wanted)):
+            message = f"claims.expected {name} states {row!r}, and a row of the table has {', '.join(wanted)}"
+            raise SutError(message, fix=_FIX_TABLE)
+        parts = [row[column] for column in sink.id]
+        text = id_text(parts[0] if len(parts) == 1 else parts)
+        ids[text] = parts[0] if len(parts) == 1 else parts
+        rows.setdefault(text, []).append([row[column] for column in sink.values])
+    return rows, ids
+
+
+def _as_keys(run: JobRun) -> tuple[JobFile, str] | None:
+    """The job file with rows of keys, and why, if a calm run shows that its rows are not one record's."""
+    job, columns = run.order.job, run.seen.columns
+    if job.sink.rows == "key" or expect_from(run.order) != CALM or run.cut_off or columns is None:
+        return None
+    if not run.readings or run.numbered.intersection(
+        job.sink.id
+    ):  # the server's numbers have gaps after a fault
+        return None
+    keys = [record.key for record in run.given.records]
+    found = as_keys(job.sink, columns, run.seen.transactions, unique=run.key_columns, keys=keys)
+    if found is None:
+        return None
+    sink, why = found
+    says = (
+        f'the rows of {sink.table} are not one record\'s: {why}; `rows = "key"` fits: in [sink] write'
+        f' rows = "key", id = {json.dumps(sink.id)}, values = {json.dumps(sink.values)}'
+    )
+    return job.model_copy(update={"sink": sink}), says
 
 
 def _values(
@@ -257,15 +351,25 @@ _TLS_IS_OFF: Final = "usessl=false"
 """A part of the JDBC URL that the job gets; a job may print it."""
 
 
-def calm_of(run: JobRun) -> CalmRun:
-    """What a run without faults shows. Raises WorldError if the job did not work, CannotHere if it was cut off."""
+def _rows_by_id(run: JobRun, sink: SinkTable) -> Mapping[str, Sequence[SinkRow]]:
+    """The rows that the last reading of a calm run shows."""
+    assert run.seen.columns is not None, "the table was there"
+    columns = replace(run.seen.columns, sink=sink)
+    return by_id(columns.row(row) for row in run.readings[-1].tables.get(sink.table, ()))
+
+
+def calm_of(run: JobRun, *, hint: str = "", keyed: str = "") -> CalmRun:
+    """What a run without faults shows. Raises WorldError if the job did not work, CannotHere if it was cut off.
+
+    `hint`: what to add where the run breaks a claim of the job; `keyed`: as of `CalmRun`.
+    """
     order, rows_us, expected = run.order, run.seen.row_times, run.expected
     if run.cut_off:
         if run.site.stop.is_set():
             raise KeyboardInterrupt
         raise CannotHere(f"{run.cut_off}, which was its calm twin", fix="give a longer --budget")
     if run.how is None:
-        raise _does_not_work(run, f"{run.gave_up}{_elsewhere(run)}")
+        raise _does_not_work(run, f"{run.gave_up}{_elsewhere(run)}{hint}")
     if run.log.broken:
         message = f"the database's log of changes cannot be read: {run.log.broken}"
         raise WorldError(message, fix="floodmark doctor shows what the world lacks")
@@ -283,15 +387,20 @@ def calm_of(run: JobRun) -> CalmRun:
         gap_us=max(gaps, default=0),
         took_us=max(0, run.ended_us - run.began_us),
     )
-    table = run.readings[-1].tables.get(order.job.sink.table, ())
-    of_ids = by_id(run.seen.columns.row(row) for row in table)
+    of_ids = _rows_by_id(run, order.job.sink)
     found = {text: [list(row.v) for row in same] for text, same in of_ids.items()}
+    of_keys = order.job.sink.rows == "key"
     wanted = expected if expected is not None else {text: found.get(text, []) for text in run.offered_ids}
+    if of_keys and expected is None:
+        wanted, run.keys = found, {text: same[0].id for text, same in of_ids.items()}
+        run.recording.expect_keys((row.id, row.v) for same in of_ids.values() for row in same)
     not_state = {order.job.sink.table, order.job.sink.dead_letters, AUDIT, INBOX}
     changes = [change for one in run.seen.transactions for change in one.changes]
     twin = CalmRun(
         pace=pace,
         expected=wanted,
+        keys=run.keys,
+        keyed=keyed,
         messages=tuple(run.faults.traffic.messages),
         keeps_files=run.has_files,
         keeps_tables=any(change.table not in not_state for change in changes),
@@ -299,20 +408,21 @@ def calm_of(run: JobRun) -> CalmRun:
         run=run,
     )
     run.calm = twin
-    _refuse_wrong(twin)
+    run.notes += [keyed] if keyed else []
+    _refuse_wrong(twin, hint)
     return twin
 
 
-def _refuse_wrong(twin: CalmRun) -> None:
+def _refuse_wrong(twin: CalmRun, hint: str) -> None:
     """Raises WorldError if the calm run breaks a claim of the job."""
-    is_stated = twin.run.expected is not None
-    record = record_of(twin.run, expect_from="given" if is_stated else "none")
+    own: Literal["calm", "none"] = "calm" if twin.run.order.job.sink.rows == "key" else "none"
+    record = record_of(twin.run, expect_from=own if twin.run.expected is None else "given")
     judgement = record.judge(record.header, record.events)
     if judgement.outcome is not Outcome.FAIL:
         return
     wrong = next(one for one in judgement.invariants if one.outcome is Outcome.FAIL)
     first = f": {wrong.anomalies[0].say}" if wrong.anomalies else ""
-    raise _does_not_work(twin.run, f"without any fault {wrong.invariant} fails{first}")
+    raise _does_not_work(twin.run, f"without any fault {wrong.invariant} fails{first}{hint}")
 
 
 def _elsewhere(run: JobRun) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -18,6 +18,7 @@ import msgspec
 from harness.history.outside import (
     AskedLookup,
     DeadLetterRow,
+    ExpectedRow,
     JobExit,
     JobFault,
     JobFinished,
@@ -41,6 +42,7 @@ _KINDS: Mapping[str, type[msgspec.Struct]] = {
     "fault": JobFault,
     "asked": AskedLookup,
     "table": TableRow,
+    "expect": ExpectedRow,
     "dead": DeadLetterRow,
     "read": PartRead,
     "finished": JobFinished,
@@ -128,6 +130,11 @@ class JobRecording:
             at = self._noted[max(0, place - 1)].at if self._noted else self.read()
             noted = _Noted(t_us=max(t_us, self.began_us), at=at, kind=kind, fields=dict(fields))
             self._noted.insert(place, noted)
+
+    def expect_keys(self, rows: Iterable[tuple[object, Sequence[object]]]) -> None:
+        """Puts in, before all else, the rows that keys must have in the end: id and values."""
+        for told, values in rows:
+            self.insert("expect", t_us=self.began_us, id=told, v=list(values))
 
     def expect(self, rows: Mapping[str, Sequence[Sequence[object]]]) -> None:
         """Tells each offered record what it must yield, by the text of its id."""

@@ -78,8 +78,10 @@ def read_input(job: JobFile, scenario: JobScenario, *, seed: int) -> JobInput:
 def _sentinels(given: JobInput, job: JobFile) -> Iterator[Sequence[SourceRecord]]:
     """Rounds of copies of each partition's last records, with ids and times behind all others.
 
-    None if no field of the ids ends in a number in every record.
+    None if no field of the ids ends in a number in every record, or rows are of keys, which a further record changes.
     """
+    if job.sink.rows == "key":
+        return
     bodies, names, ts = [record.body for record in given.records], _id_fields(job), job.source.fields.ts
     counted = (name for name in names if all(_NUMBERED.fullmatch(str(body[name])) for body in bodies))
     if (name := next(counted, None)) is None:
@@ -154,7 +156,7 @@ def _own(job: JobFile, file: Path) -> list[JsonView]:
 def _id_fields(job: JobFile) -> list[str]:
     """The fields of a record that make its id, one for each id column of the sink."""
     fields, sink = job.source.fields, job.sink
-    if len(sink.id) == 1:
+    if len(sink.id) == 1 or sink.rows == "key":
         return [fields.id]
     names = {"id": fields.id, "key": fields.key, "ts": fields.ts, sink.key: fields.key}
     return [names.get(column, column) for column in sink.id]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
@@ -181,6 +181,51 @@ class SinkReplay:
             counter[text] += by
             if counter[text] <= 0:
                 del counter[text]
+
+
+def as_keys(
+    sink: SinkTable,
+    columns: SinkColumns,
+    transactions: Iterable[LoggedTransaction],
+    *,
+    unique: Sequence[str],
+    keys: Collection[object],
+) -> tuple[SinkTable, str] | None:
+    """The sink with rows of keys, and what shows that; None: nothing shows that a row is of more than one record.
+
+    The log of a run without faults shows it, and never a few odd rows: a wrong job may write those too. `unique`: the
+    columns of a key of the table; `keys`: those of the records.
+    """
+    ids_of: dict[str, dict[str, None]] = {}
+    values_of: dict[str, set[str]] = {}
+    for row in _rows_in(transactions, sink.table):
+        told = columns.row(row)
+        ids_of.setdefault(json.dumps([row.get(name) for name in unique], default=str), {})[told.id_text] = (
+            None
+        )
+        values_of.setdefault(told.id_text, set()).add(told.text)
+    rewritten = [list(ids) for ids in ids_of.values() if len(ids) > 1]
+    foreign = [text for text in values_of if text not in columns.offered]
+    if unique and not set(unique) & set(sink.id) and 2 * len(rewritten) > len(ids_of):
+        values = dict.fromkeys([*sink.id, *sink.values])
+        update = {"id": tuple(unique), "values": tuple(name for name in values if name not in unique)}
+        why = (
+            f"the row of {', '.join(unique)} gets other ids, first {rewritten[0][0]}, then {rewritten[0][1]}"
+        )
+    elif 2 * len(foreign) > len(values_of) or (foreign and any(len(seen) > 1 for seen in values_of.values())):
+        update, why = {}, f"{len(foreign)} of {len(values_of)} ids are no record's, the first is {foreign[0]}"
+    elif values_of.keys() == set(map(str, keys)) and len(values_of) < len(columns.offered):
+        update, why = {}, f"its {len(values_of)} ids are the keys of the {len(columns.offered)} records"
+    else:
+        return None
+    return sink.model_copy(update={**update, "rows": "key"}), why
+
+
+def _rows_in(transactions: Iterable[LoggedTransaction], table: str) -> Iterator[JsonView]:
+    for one in transactions:
+        for change in one.changes:
+            if change.table == table and change.now is not None:
+                yield change.now
 
 
 def is_of_table(statement: str, table: str) -> bool:

@@ -60,6 +60,9 @@ def _lacks_of_file(job: JobFile, scenario: JobScenario, given: JobInput) -> Iter
         say = "it is for a source whose gaps fill later, and the job's file tells of none"
         fix = 'if several writers fill the table, write `source.kind = "table"` and `source.gaps = true`'
         yield _Lack(need="a source with gaps", say=say, fix=fix)
+    if scenario.loses_commits and job.sink.rows == "key":
+        say = "the database forgets commits, and rows of keys do not show which records those were of"
+        yield _Lack(need="a row for each record", say=say)
     for fault in scenario.faults:
         if fault.of_sources and kind not in fault.of_sources:
             say = f"`{fault.do}` (fault {fault.id}) acts on another source than `{kind}`"

@@ -13,8 +13,9 @@ from harness.history.verdict import Anomaly
 from harness.judge.checkers.invariant import Findings
 from harness.judge.checkers.outside.finish import Finish
 from harness.judge.checkers.outside.job_trace import OutsideTrace
-from harness.judge.checkers.outside.replay import Reading, SlotHistory, SlotOrder, named
-from harness.judge.checkers.outside.slots import NO_KEY, RecordKey, SlotKey, SlotRows, cells
+from harness.judge.checkers.outside.replay import Reading, SlotHistory, SlotOrder
+from harness.judge.checkers.outside.slots import NO_KEY, RecordKey, SlotKey, SlotRows, cells, named
+from harness.judge.checkers.outside.whole_table import find_whole_table
 
 
 def find_source_order(trace: OutsideTrace) -> Findings | str:
@@ -67,13 +68,15 @@ _BY_VALUE = frozenset({"duplicate", "wrong-value"})
 def is_without_values(trace: OutsideTrace) -> bool:
     """Whether no expected value is known."""
     records = trace.records.by_key.values()
-    if trace.header.expect_from == "none":
-        return True
+    if trace.header.expect_from == "none" or trace.records.of_keys:
+        return not trace.records.of_keys
     return bool(records) and all(record.expect is None for record in records)
 
 
 def find_delivery(trace: OutsideTrace, finish: Finish) -> Findings:
     """V8."""
+    if trace.records.of_keys:
+        return find_whole_table(trace, finish)
     delivery = _Delivery(trace, finish)
     seen = trace.replay.effects if trace.has_log else 0
     return Findings(
@@ -157,12 +160,9 @@ class _Delivery:
 
     def _missing_at_first(self) -> Iterator[tuple[SlotKey, int]]:
         """The slots of records that are not excused of which something is missing in reading 1."""
-        for key in self._trace.records.by_key:
-            if key in self._trace.excused:
-                continue
-            for slot in self._trace.slots_of(key):
-                if missing := self._first.missing(slot):
-                    yield slot, missing
+        for slot in self._trace.slots_wanted():
+            if missing := self._first.missing(slot):
+                yield slot, missing
 
     def _expects(self, key: RecordKey) -> bool:
         """Whether it is known that a record expects a row, or some row of it was ever visible."""
@@ -190,8 +190,7 @@ class _Delivery:
         first, second = self._first.slots, self._trace.readings[2].slots
         for slot in {**first, **second}:
             one, other = first.get(slot), second.get(slot)
-            record = self._trace.records.by_key.get(slot[0])
-            if (record is None or not record.sentinel) and self._rows(one) != self._rows(other):
+            if not self._trace.records.is_sentinel(slot[0]) and self._rows(one) != self._rows(other):
                 rows = {rows.n for rows in (one, other) if rows is not None and rows.n is not None}
                 reads = {reading.read["table"] for reading in self._trace.readings.values()}
                 say = f"{named(slot)} has other rows in the table after the job was started once more"

@@ -14,8 +14,7 @@ from harness.judge.checkers.evidence import shortfalls_of
 from harness.judge.checkers.invariant import Findings
 from harness.judge.checkers.outside.finish import Finish
 from harness.judge.checkers.outside.job_trace import JobFaultSpan, OutsideTrace, is_failed_exit
-from harness.judge.checkers.outside.replay import named
-from harness.judge.checkers.outside.slots import RecordKey, cells
+from harness.judge.checkers.outside.slots import RecordKey, cells, named
 
 
 def find_visible_errors(trace: OutsideTrace, finish: Finish) -> Findings | str:

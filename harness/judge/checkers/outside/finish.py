@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from harness.history.outside import JobFinished
 from harness.judge.checkers.outside.job_trace import OutsideTrace, is_by_itself
-from harness.judge.checkers.outside.replay import named
-from harness.judge.checkers.outside.slots import SlotKey
+from harness.judge.checkers.outside.slots import SlotKey, named
 
 _US_PER_MS = 1000
 
@@ -66,17 +65,22 @@ def _without_table(trace: OutsideTrace) -> str:
 
 
 def _lacking(trace: OutsideTrace) -> str:
-    has_all = trace.replay.has_all_there if trace.header.sink.changes else trace.readings[1].has_all
-    for key in trace.records.by_key:
-        if key in trace.excused:
-            continue
-        for slot in trace.slots_of(key):
-            if not has_all(slot):
-                return f"not all rows of {named(slot)} were in the table"
-    return ""
+    has_log, records = trace.header.sink.changes, trace.records
+    has_all = trace.replay.has_all_there if has_log else trace.readings[1].has_all
+    for slot in trace.slots_wanted():
+        if not has_all(slot):
+            return f"not all rows of {named(slot, records.noun)} were in the table"
+    if not records.of_keys:
+        return ""
+    there = trace.replay.slots if has_log else trace.readings[1].slots
+    if (foreign := next((slot for slot in there if not has_all(slot)), None)) is not None:
+        return f"a row of {named(foreign, records.noun)} was in the table, and none is expected"
+    return "" if trace.replay.changed_after is None else trace.replay.changed_after.say
 
 
 def _unsettled(trace: OutsideTrace, finished: JobFinished) -> str:
+    if trace.records.of_keys:
+        return "rows of keys do not show that the last record was taken"
     if not trace.begun_at_end:
         return "no start had begun"
     highest = trace.begun_at_end[-1].start
@@ -113,7 +117,7 @@ def _came_later(trace: OutsideTrace, missing: Callable[[SlotKey], int]) -> str:
         if not trace.whole(number):
             continue
         for slot, rows in reading.slots.items():
-            record = trace.records.by_key.get(slot[0])
-            if record is not None and not record.sentinel and rows.missing < missing(slot):
+            is_offered = slot[0] in trace.records.by_key and not trace.records.is_sentinel(slot[0])
+            if is_offered and rows.missing < missing(slot):
                 return f"a row of {named(slot)} that was missing then is in the table in reading {number}"
     return ""

@@ -7,7 +7,7 @@ slots, starts and faults; a slot keeps digests of its rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from harness.history.outside import (
@@ -25,8 +25,8 @@ from harness.history.outside import (
     PartRead,
     TableRow,
 )
-from harness.judge.checkers.outside.replay import Reading, TableReplay, differs, named
-from harness.judge.checkers.outside.slots import RecordKey, Records, SlotKey
+from harness.judge.checkers.outside.replay import Reading, TableReplay, differs
+from harness.judge.checkers.outside.slots import RecordKey, Records, SlotKey, named
 
 
 class JobFaultSpan:
@@ -149,7 +149,8 @@ class OutsideTrace:
             if reading.log_differs
         ]
         said += [
-            f"{named(slot)} is in reading {r} not as the log leaves it" for r, slot in self.differing.items()
+            f"{named(slot, self.records.noun)} is in reading {r} not as the log leaves it"
+            for r, slot in self.differing.items()
         ]
         return tuple(said)
 
@@ -199,6 +200,15 @@ class OutsideTrace:
     def slots_of(self, key: RecordKey) -> list[SlotKey]:
         """The slots of an offered record of which something can be missing."""
         return list(self.records.slots(key, highest=self.highest_j.get(key, 0)))
+
+    def slots_wanted(self) -> Iterator[SlotKey]:
+        """The slots of which something must not be missing: of each key, or of each record that is not excused."""
+        if self.records.of_keys:
+            yield from ((key, None) for key in self.records.due)
+            return
+        for key in self.records.by_key:
+            if key not in self.excused:
+                yield from self.slots_of(key)
 
     def highest_start(self) -> int:
         """The highest start begun; 0: none."""

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from msgspec import UNSET
 
 from harness.history.outside import DeadLetterRow, LogRow, OutsideHeader, OutsideId, PartRead, TableRow
-from harness.history.values import shown
 from harness.judge.checkers.outside.slots import (
     NO_KEY,
     Digest,
@@ -25,6 +24,7 @@ from harness.judge.checkers.outside.slots import (
     SlotRows,
     digest,
     key_of,
+    named,
 )
 
 
@@ -39,7 +39,8 @@ class TableEffect(NamedTuple):
     """A transaction after which the table is another one."""
 
     tx: int
-    start: int
+    start: int | None
+    """None: not known."""
     n: int
 
 
@@ -54,7 +55,7 @@ class ZombieEffect(NamedTuple):
 class LoggedSlot:
     """One slot in the replay, and what it went through. Mutable."""
 
-    __slots__ = ("_segments", "is_whole_there", "least", "missing_there", "rows")
+    __slots__ = ("_segments", "changed", "is_whole_there", "least", "missing_there", "rows", "spoilt")
 
     def __init__(self, rows: SlotRows) -> None:
         self.rows = rows
@@ -63,6 +64,10 @@ class LoggedSlot:
         self.missing_there = rows.missing
         """How many rows were missing at the `finished` or `giveup`."""
         self.is_whole_there = rows.has_all
+        self.changed: TableEffect | None = None
+        """The last transaction that gave a key other rows."""
+        self.spoilt: TableEffect | None = None
+        """That which last changed a key whose rows were the expected ones."""
         self._segments: tuple[tuple[int, int], ...] | None = None
         """(rows missing, faults begun by then): how many were missing since then, rising; None: as at first."""
 
@@ -112,13 +117,6 @@ class SlotOrder:
         self.found[slot] = SlotHistory(tuple(sorted(events)), say)
 
 
-def named(slot: SlotKey) -> str:
-    """A slot in a sentence: `record 7`, `row 1 of record 7`."""
-    key, j = slot
-    told = f"record {shown(list(key) if isinstance(key, tuple) else key)}"
-    return told if j is None else f"row {j} of {told}"
-
-
 class TableReplay:
     """The table that the log makes of an empty one. Mutable."""
 
@@ -146,6 +144,8 @@ class TableReplay:
         """The highest j of a row that was ever visible, by id; 0 where rows have no j."""
         self.less_later: SlotHistory | None = None
         """A slot of which less is missing after the `finished` than there."""
+        self.changed_after: SlotHistory | None = None
+        """The first effect between the `finished` and reading 1."""
         self._highest_effect: TableEffect | None = None
         self._open: list[LogRow] = []
         self._faults = 0
@@ -206,11 +206,15 @@ class TableReplay:
         before: dict[SlotKey, tuple[int, int]] = {}
         """For each slot touched: how many rows were missing, and the last event that touched it."""
         net: Counter[tuple[SlotKey, Digest]] = Counter()
+        right: set[SlotKey] = set()
+        """Those that held the expected rows before it, and no other."""
         for row in rows:
             for key, value, change in _changes(row):
                 slot = self.slots.get(key)
                 if slot is None:
                     slot = self.slots[key] = LoggedSlot(self._records.untouched(key))
+                if key not in before and slot.rows.has_all:
+                    right.add(key)
                 missing = before[key][0] if key in before else slot.rows.missing
                 before[key] = missing, row.n
                 net[key, value] += change
@@ -219,7 +223,9 @@ class TableReplay:
             if self.slots[key].rows.size:
                 record, j = key
                 self.highest[record] = max(j or 0, self.highest.get(record, 0))
-            if key[0] in self._records.by_key:
+            if self._records.of_keys:
+                self._count_missing(key, missing, n)
+            elif key[0] in self._records.by_key:
                 self._look(key, missing, n, tx)
             elif self.slots[key].rows.size:
                 say = (
@@ -227,16 +233,20 @@ class TableReplay:
                 )
                 self.found.setdefault(("phantom", key), SlotHistory((n,), say))
                 self._look_twice(key, self.slots[key], (n,), tx)
-        if any(net.values()):
+        changed = dict.fromkeys(slot for (slot, _), change in net.items() if change)
+        for key in changed if self._records.of_keys else ():
+            self._note_change(self.slots[key], rows[-1], was_right=key in right)
+        if changed:
             self._note_effect(rows[-1])
 
     def _change(self, key: SlotKey, slot: LoggedSlot, value: Digest, change: int, row: LogRow) -> None:
         if change < 0:
             if not slot.rows.remove(value) and self.missing_row is None:
-                say = f"the log takes a row of {named(key)} away that is not there (event {row.n})"
+                whose = named(key, self._records.noun)
+                say = f"the log takes a row of {whose} away that is not there (event {row.n})"
                 self.missing_row = SlotHistory((row.n,), say)
             return
-        is_first = slot.rows.n is None
+        is_first = slot.rows.n is None and not self._records.of_keys
         slot.rows.add(value, row.n)
         if is_first and key[0] in self._records.by_key:
             self.by_source.appear(key, row.n, self._records)
@@ -249,17 +259,28 @@ class TableReplay:
         offered = self._records.by_key[key[0]].n
         shown_by = tuple(sorted({offered, n if rows.n is None else rows.n, n}))
         self._look_twice(key, slot, shown_by, tx)
-        if rows.wrong and not self._upserts:
-            say = f"{named(key)} has a row in the table that it must not yield after transaction {tx}"
+        if rows.wrong and not self._upserts and ("wrong-value", key) not in self.found:
+            say = f"after transaction {tx} {self._records.wrong(key, self._wrong_row(key))}"
             self.found.setdefault(("wrong-value", key), SlotHistory(shown_by, say))
         if missing > before and self._write == "append":
             say = f"a row of {named(key)} was in the table, and transaction {tx} takes it away"
             self.found.setdefault(("deleted", key), SlotHistory(shown_by, say))
+        self._count_missing(key, before, n)
+
+    def _wrong_row(self, key: SlotKey) -> list[object]:
+        """The values of the last row that the open transaction gave a slot, of those that it must not have."""
+        given = [row.v for row in self._open if row.op != "delete" and slot_of(row.id, row.j) == key]
+        return next(v for v in reversed(given) if not self.slots[key].rows.expects(digest(v)))
+
+    def _count_missing(self, key: SlotKey, before: int, n: int) -> None:
+        """Note how much of a slot is missing after a transaction; `before`: how much was before it."""
+        slot = self.slots[key]
+        missing, noun = slot.rows.missing, self._records.noun
         if not self._is_read:
             slot.least = missing if slot.least is None else min(slot.least, missing)
         is_later = self._is_over and missing < slot.missing_there and self.less_later is None
-        if is_later and not self._records.by_key[key[0]].sentinel:
-            say = f"a row of {named(key)} that was missing then is in the table later (event {n})"
+        if is_later and not self._records.is_sentinel(key[0]):
+            say = f"a row of {named(key, noun)} that was missing then is in the table later (event {n})"
             self.less_later = SlotHistory((n,), say)
         if missing != before and (faults := slot.now_missing(missing, self._faults)) is not None:
             self._bites[faults[0]] += 1
@@ -274,15 +295,24 @@ class TableReplay:
                 ("duplicate", key), SlotHistory(events, f"{named(key)} {rows.surplus} after transaction {tx}")
             )
 
+    def _note_change(self, slot: LoggedSlot, row: LogRow, *, was_right: bool) -> None:
+        """The transaction that `row` ends gives a key other rows."""
+        slot.changed = TableEffect(row.tx, row.start if isinstance(row.start, int) else None, row.n)
+        if was_right:
+            slot.spoilt = slot.changed
+
     def _note_effect(self, row: LogRow) -> None:
         """The transaction that `row` ends has an effect."""
         self.effects += 1
+        if self._is_over and not self._is_read and self.changed_after is None:
+            say = f"transaction {row.tx} changed the table later (event {row.n})"
+            self.changed_after = SlotHistory((row.n,), say)
         if not isinstance(row.start, int):
             self.unowned = self.unowned or [row.n]
             return
         effect = TableEffect(row.tx, row.start, row.n)
         highest = self._highest_effect
-        if highest is None or effect.start >= highest.start:
+        if highest is None or highest.start is None or row.start >= highest.start:
             self._highest_effect = effect
         else:
             self.zombies.append(ZombieEffect(effect, highest))
@@ -323,6 +353,8 @@ class Reading:
         self.number = number
         self._records = records
         self.slots: dict[SlotKey, SlotRows] = {}
+        self.shown: dict[SlotKey, list[TableRow]] = {}
+        """The rows themselves, where rows are of keys."""
         self.dead: dict[RecordKey, list[int]] = {}
         """The events of the dead letters, by id."""
         self.read: dict[str, int] = {}
@@ -366,6 +398,9 @@ class Reading:
             rows = self.slots[key] = self._records.untouched(key)
         wrong = rows.wrong
         rows.add(digest(row.v), row.n)
+        if self._records.of_keys:
+            self.shown.setdefault(key, []).append(row)
+            return
         record = self._records.by_key.get(key[0])
         if record is None:
             say = f"a row of {named(key)}, which was never offered, is in the table in reading {self.number}"
@@ -378,7 +413,7 @@ class Reading:
         if rows.has_too_many:
             self.crowded.add(key)
         if rows.wrong > wrong:
-            say = f"{named(key)} has a row in the table in reading {self.number} that it must not yield"
+            say = f"in reading {self.number} {self._records.wrong(key, row.v)}"
             self.found.setdefault(("wrong-value", key), SlotHistory(tuple(sorted({*offered, row.n})), say))
 
     def missing(self, slot: SlotKey) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from harness.history.outside import JobExit, JobGiveUp
 from harness.history.values import shown
 from harness.history.verdict import Anomaly
@@ -9,8 +11,8 @@ from harness.judge.checkers.invariant import Findings
 from harness.judge.checkers.outside.delivery import log_not_read
 from harness.judge.checkers.outside.finish import Finish
 from harness.judge.checkers.outside.job_trace import JobFaultSpan, OutsideTrace, is_failed_exit
-from harness.judge.checkers.outside.replay import named
-from harness.judge.checkers.outside.slots import cells
+from harness.judge.checkers.outside.slots import SlotKey, cells, named
+from harness.judge.checkers.outside.whole_table import differing_keys
 
 _US_PER_MS = 1000
 _EXCUSES = frozenset({"harness", "outside"})
@@ -96,6 +98,8 @@ def _poisoned(trace: OutsideTrace) -> str:
 def _stuck(trace: OutsideTrace, giveup: JobGiveUp) -> Anomaly:
     since = f"the job had not come to its end when the wait was given up (event {giveup.n}), and no fault explains that"
     missing = trace.replay.missing_there if trace.has_log else trace.readings[1].missing
+    if trace.records.of_keys:
+        return _stuck_of_keys(trace, giveup, since, missing)
     for key, record in trace.records.by_key.items():
         if any(missing(slot) for slot in trace.slots_of(key)):
             events = tuple(sorted({record.n, giveup.n}))
@@ -103,6 +107,18 @@ def _stuck(trace: OutsideTrace, giveup: JobGiveUp) -> Anomaly:
             return Anomaly(kind="stuck", id=cells(key), events=events, say=say)
     say = f"{since}: nothing of what was offered was missing"
     return Anomaly(kind="stuck", events=(giveup.n,), say=say)
+
+
+def _stuck_of_keys(
+    trace: OutsideTrace, giveup: JobGiveUp, since: str, missing: Callable[[SlotKey], int]
+) -> Anomaly:
+    for slot in trace.slots_wanted():
+        if missing(slot):
+            due, told = trace.records.due[slot[0]][0].n, differing_keys(trace).get(slot)
+            say = told.say if told else f"{named(slot, 'key')} had other rows than the expected ones"
+            events = tuple(sorted({due, giveup.n}))
+            return Anomaly(kind="stuck", id=cells(slot[0]), events=events, say=f"{since}: {say}")
+    return Anomaly(kind="stuck", events=(giveup.n,), say=f"{since}: no expected row was missing")
 
 
 def find_explained_exits(trace: OutsideTrace) -> Findings | str:

@@ -57,6 +57,35 @@ def test_every_mistake_of_a_job_file_is_told_at_once_with_its_line_and_a_suggest
     assert "did you mean `sink`?" in said[7, 2]
 
 
+OF_KEYS = '[job]\ncommand = ["x"]\n[sink]\nrows = "key"\nid = ["k"]\n'
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ('j = "nr"\n', "`sink.j` numbers the rows of a record"),
+        ('dead_letters = "dead"\n', "dead letters"),
+        ('[claims]\ndelivery = "at-least-once"\n', "which doubles or losses `at-least-once` allows"),
+        ('[claims]\norder = "key"\n', "rows of keys show no order"),
+        ('[claims]\nexpected = "none"\n', "only the values are judged"),
+    ],
+)
+def test_what_rows_of_keys_cannot_show_is_refused(tmp_path: Path, more: str, says: str) -> None:
+    with pytest.raises(ScenarioProblems) as told:
+        _read(tmp_path, OF_KEYS + more)
+
+    assert [says in problem.say for problem in told.value.problems] == [True]
+
+
+def test_a_job_that_waits_for_ever_must_state_its_rows_of_keys_or_be_one_of_spark(tmp_path: Path) -> None:
+    waits = OF_KEYS.replace('["x"]\n', '["x"]\nends = "settles"\n')
+    with pytest.raises(ScenarioProblems, match="nothing shows when the calm twin"):
+        _read(tmp_path, waits)
+
+    assert _read(tmp_path, waits + '[claims]\nexpected = "m:f"\n').sink.rows == "key"
+    assert _read(tmp_path, waits.replace("[sink]", 'engine = "spark"\n[sink]')).sink.rows == "key"
+
+
 def test_what_is_not_toml_is_told_with_its_place(tmp_path: Path) -> None:
     with pytest.raises(ScenarioProblems, match=r"job.toml:2:11: this is not TOML"):
         _read(tmp_path, "[job]\ncommand = python\n")

@@ -18,7 +18,7 @@ from harness.levels.job.job_file import Job, JobFile, SinkTable
 from harness.levels.job.recording import JobRecording, events_of, logged_rows
 from harness.levels.job.records import JobInput, SourceRecord
 from harness.levels.job.sessions import JobSessions, SessionsFollowed
-from harness.levels.job.sink_rows import SinkColumns, SinkReplay, is_of_table
+from harness.levels.job.sink_rows import SinkColumns, SinkReplay, as_keys, is_of_table
 from harness.levels.job.spark_engine import SparkEnd
 
 if TYPE_CHECKING:
@@ -209,6 +209,67 @@ def _seen(*rows: dict[str, Any], **more: Any) -> EndSignals:
 def _how(seen: EndSignals, *, ends: str = "settles") -> str | None:
     job = JobFile(job=Job.model_validate({"command": ["x"], "ends": ends}))
     return how_finished(job, GIVEN, seen, EXPECTED)
+
+
+def _how_of_keys(seen: EndSignals, expected: Mapping[str, Any] | None) -> str | None:
+    job = JobFile(job=Job.model_validate({"command": ["x"], "ends": "settles", "engine": "spark"}))
+    keyed = job.model_copy(update={"sink": job.sink.model_copy(update={"rows": "key"})})
+    return how_finished(keyed, GIVEN, seen, expected)
+
+
+def test_rows_of_keys_are_all_there_when_the_table_is_the_expected_one_and_no_sooner() -> None:
+    seen = _seen({"id": 1, "name": "a"})
+
+    assert _how_of_keys(seen, {"1": [["a"]]}) == "all-rows"
+    assert _how_of_keys(seen, {"1": [["b"]]}) is None
+    assert _how_of_keys(seen, {"1": [["a"]], "2": [["b"]]}) is None
+    assert _how_of_keys(seen, {}) is None  # a key too many
+
+
+def test_a_calm_twin_with_rows_of_keys_does_not_settle_by_silence() -> None:
+    assert _how_of_keys(_seen({"id": 1, "name": "a"}), None) is None
+
+
+# ----------------------------------------------------------------------------------------- rows of keys
+
+
+def _update(was: dict[str, Any], now: dict[str, Any]) -> LoggedChange:
+    return LoggedChange(op="update", table="enriched", was=was, now=now)
+
+
+def _as_keys(*changes: LoggedChange, keys: Sequence[Any] = (8,), unique: Sequence[str] = ("k",)) -> Any:
+    columns = _columns()
+    logged = [_transaction(change) for change in changes]
+    return as_keys(columns.sink, columns, logged, unique=unique, keys=keys)
+
+
+def test_a_row_that_gets_the_id_of_another_record_is_of_a_key() -> None:
+    one, two = {"k": 8, "id": 1, "name": "a"}, {"k": 8, "id": 2, "name": "b"}
+
+    sink, why = _as_keys(_insert(**one), _update(one, two))
+
+    assert (sink.rows, sink.id, sink.values) == ("key", ("k",), ("id", "name"))
+    assert why == "the row of k gets other ids, first 1, then 2"
+
+
+def test_ids_that_are_the_keys_of_the_records_are_no_ids_of_records() -> None:
+    sink, why = _as_keys(_insert(id=1, name="a"), keys=[1, 1], unique=["id"])
+
+    assert (sink.rows, sink.id, sink.values) == ("key", ("id",), ("name",))
+    assert why == "its 1 ids are the keys of the 2 records"
+
+
+def test_ids_that_no_record_has_are_of_keys_but_a_few_are_a_mistake_of_the_job() -> None:
+    rows = [_insert(id=number, name="a") for number in (1, 2, 100, 200, 300)]
+
+    assert _as_keys(*rows, unique=["id"])[1] == "3 of 5 ids are no record's, the first is 100"
+    assert _as_keys(*rows[:3], unique=["id"]) is None
+
+
+def test_a_row_for_each_record_is_of_records_even_if_it_gets_other_values() -> None:
+    one = {"id": 1, "name": "a", "k": 8}
+
+    assert _as_keys(_insert(**one), _update(one, {**one, "name": "b"}), _insert(id=2, name="a", k=9)) is None
 
 
 A, B = {"id": 1, "name": "a"}, {"id": 2, "name": "b"}

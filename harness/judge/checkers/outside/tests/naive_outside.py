@@ -28,6 +28,7 @@ class Page:
         self.header, self.events = lines[0], lines[1:]
         self.claims, self.sink = self.header["claims"], self.header["sink"]
         self.has_j = self.sink.get("j") is not None
+        self.of_keys = self.sink.get("rows") == "key"
         self.changes = self.sink.get("changes", True)
         self.write = self.sink["write"]
         self.delivery = self.claims["delivery"]
@@ -43,6 +44,19 @@ class Page:
     @cached_property
     def offers(self) -> dict[Any, Json]:
         return {identity(e["id"]): e for e in self.all("offer")}
+
+    @cached_property
+    def due(self) -> dict[Any, list[Any]]:
+        """The expected rows of each key."""
+        found: dict[Any, list[Any]] = {}
+        for e in self.all("expect"):
+            found.setdefault(identity(e["id"]), []).append(identity(e["v"]))
+        return found
+
+    @property
+    def subjects(self) -> list[Any]:
+        """What rows are of: the offered ids, or the keys that have expected rows."""
+        return [*(self.due if self.of_keys else self.offers)]
 
     # Log and replay
 
@@ -151,6 +165,8 @@ class Page:
         return (row[0], row[1]) if self.has_j else (row[0], None)
 
     def expect(self, key: Any) -> list[Any] | None:
+        if self.of_keys:
+            return self.due.get(key, [])
         offer = self.offers.get(key, {})
         if offer.get("fails"):
             return []
@@ -184,11 +200,13 @@ class Page:
         e, m = self.e(slot), self.m(slot, table)
         if e is None:
             return int(not m)
-        return max(0, (e - m).total() - self.wrong(slot, table))
+        return max(0, (e - m).total() - (0 if self.of_keys else self.wrong(slot, table)))
 
     def has_all(self, slot: Slot, table: Table) -> bool:
-        e = self.e(slot)
-        return self.missing(slot, table) == 0 if e is None else not e - self.m(slot, table)
+        e, m = self.e(slot), self.m(slot, table)
+        if self.of_keys:
+            return e == m
+        return self.missing(slot, table) == 0 if e is None else not e - m
 
     def too_many(self, slot: Slot, table: Table) -> bool:
         e, m = self.e(slot), self.m(slot, table)
@@ -236,11 +254,22 @@ class Page:
             return True
         if self.disagreement or (not self.changes and not self.whole(1)):
             return False
+        if self.of_keys:
+            return how == "all-rows" and self.is_whole_table(n)
         if how == "all-rows":
             wanted = [slot for key in self.offers if key not in self.excused for slot in self.slots(key)]
             return all(self.has_all(slot, self.there) for slot in wanted)
         lives = bool(begun) and not exits
         return lives and self.is_quiet(finished) and self.last_are_there() and not self.came_later(n)
+
+    def is_whole_table(self, n: int) -> bool:
+        """The table is the expected one at event `n`, and nothing changes it up to reading 1."""
+        keys = {*self.due, *(row[0] for row in self.there)}
+        if not all(self.has_all((key, None), self.there) for key in keys):
+            return False
+        until = self.reading(1)[0]["n"] if self.reading(1) else float("inf")
+        later = [table for at, table in self.moments if n < at < until]
+        return all(table == self.there for table in later)
 
     def is_quiet(self, finished: Json) -> bool:
         quiet = self.header.get("bounds", {}).get("quiet")
@@ -268,7 +297,7 @@ class Page:
         return any(
             self.missing(slot, table) < self.missing(slot, self.there)
             for table in tables
-            for key in self.offers
+            for key in self.subjects
             if not self.is_sentinel(key)
             for slot in self.slots(key)
         )
@@ -329,7 +358,37 @@ def _order(page: Page, *, by_key: bool) -> Opinion | None:
     return "pass" if _compared(page, by_key=by_key) else "vacuous", found
 
 
+def _v8_of_keys(page: Page) -> Opinion:
+    found = [*_v8_whole_table(page), *_v8_changed(page, page.table(1))]
+    differs = any(kind != "changed-again" for kind, *_ in found)
+    if not page.whole(2):
+        found = [one for one in found if one[0] != "changed-again"]
+    anomalies = Counter((*one, None, None) for one in found)
+    if page.finished and page.whole(1) and found:
+        return "fail", anomalies
+    if not page.whole(1) or page.disagreement or differs or _v8_further_unread(page):
+        return "unknown", Counter()
+    return ("pass" if page.offers and page.visible else "vacuous"), Counter()
+
+
+def _v8_whole_table(page: Page) -> Iterator[Any]:
+    first = page.table(1)
+    before = [table for at, table in page.log_moments if page.reading(1) and at < page.reading(1)[0]["n"]]
+    for key in dict.fromkeys([*page.due, *(row[0] for row in first)]):
+        slot = (key, None)
+        e, m = page.e(slot) or Counter(), page.m(slot, first)
+        if e - m and m - e:
+            yield "wrong-value", *slot
+        elif m - e:
+            yield "duplicate" if e else "phantom", *slot
+        elif e - m:
+            had_more = any(page.missing(slot, table) < page.missing(slot, first) for table in before)
+            yield "deleted" if had_more else "lost", *slot
+
+
 def _v8(page: Page) -> Opinion:
+    if page.of_keys:
+        return _v8_of_keys(page)
     everything = [slot for key in page.offers for slot in page.slots(key)]
     first = page.table(1)
     found = dict.fromkeys(
@@ -412,10 +471,14 @@ def _v8_changed(page: Page, first: Table) -> Iterator[Any]:
             yield "changed-again", *slot
 
 
-def _v8_open(page: Page, everything: list[Slot], first: Table) -> bool:
+def _v8_further_unread(page: Page) -> bool:
     finished = page.one("finished")
     later = page.finished and finished is not None and any(e["n"] > finished["n"] for e in page.all("start"))
-    if (later or page.reading(2)) and not page.whole(2):
+    return bool(later or page.reading(2)) and not page.whole(2)
+
+
+def _v8_open(page: Page, everything: list[Slot], first: Table) -> bool:
+    if _v8_further_unread(page):
         return True
     if page.delivery == "at-most-once":
         return False
@@ -429,6 +492,8 @@ def _v8_open(page: Page, everything: list[Slot], first: Table) -> bool:
 
 def without_values(page: Page) -> bool:
     offers = page.offers.values()
+    if page.of_keys:
+        return False
     if page.header["expect_from"] == "none":
         return True
     return bool(offers) and not any("expect" in offer or offer.get("fails") for offer in offers)
@@ -478,7 +543,7 @@ def _v16(page: Page) -> Opinion:
                 if offer.get("fails") and offer["n"] < e["n"] and key not in page.dead(1):
                     return "unknown", Counter()
     at = page.replay(giveup["n"]) if page.log_shows else page.table(1)
-    for key in page.offers:
+    for key in page.subjects:
         if any(page.missing(slot, at) for slot in page.slots(key)):
             return "fail", Counter({("stuck", key, None, None, None): 1})
     return "fail", Counter({("stuck", None, None, None, None): 1})
@@ -561,7 +626,7 @@ def _bit(page: Page, begin: Json) -> bool:
         page.missing(slot, table) < page.missing(slot, then)
         for at, table in page.log_moments
         if at > begin["n"]
-        for key in page.offers
+        for key in page.subjects
         for slot in page.slots(key)
     )
 

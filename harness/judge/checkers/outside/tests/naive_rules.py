@@ -48,9 +48,10 @@ class _Shape:
         self.columns = len(header["sink"]["id"])
         self.values = len(header["sink"]["values"])
         self.has_j = header["sink"].get("j") is not None
+        self.of_keys = header["sink"].get("rows") == "key"
 
     def id(self, value: Any) -> bool:
-        return self._is_id(value, _cell)
+        return _cell(value) if self.of_keys else self._is_id(value, _cell)
 
     def row_id(self, value: Any) -> bool:
         return self._is_id(value, _or_null(_cell))
@@ -88,6 +89,7 @@ def _fields(shape: _Shape) -> dict[str, tuple[dict[str, Test], dict[str, Test]]]
         "row": ({"op": _word("insert", "update", "delete"), "tx": _int()}, writer),
         "asked": ({"key": _any}, {"session": _or_null(_int())}),
         "table": (reading, {}),
+        "expect": ({"id": shape.row_id, "v": shape.v}, {}),
         "dead": ({**reading, "id": shape.row_id}, {"error": _any}),
         "read": ({**reading, "of": _word("table", "dead", "log"), "rows": _int(0)}, {}),
         "finished": ({"how": _word("exit", "file", "all-rows", "settled")}, {}),
@@ -147,6 +149,8 @@ def _offers(header: Json, events: list[Json]) -> bool:
         and not any(e["n"] > finished[0] for e in offers if finished)
         and not any("expect" in e for e in offers if header["expect_from"] == "none")
         and not any(e.get("expect") for e in offers if e.get("fails"))
+        and not any("expect" in e for e in offers if header["sink"].get("rows") == "key")
+        and (header["sink"].get("rows") == "key" or not any(e["k"] == "expect" for e in events))
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from harness.judge.canaries.canary import canaries, overlooked
-from harness.judge.checkers.outside import delivery, errors, finish, starts
+from harness.judge.checkers.outside import delivery, errors, finish, slots, starts, whole_table
 from harness.judge.checkers.outside.finish import Finish
 from harness.judge.checkers.outside.job_trace import OutsideTrace
 from harness.judge.checkers.outside.judge import judge_outside
@@ -23,8 +23,18 @@ def _always(value: object) -> property:
     return property(lambda _: value)
 
 
+_untouched = slots.Records.untouched
+
+
+def _as_of_a_record(records: slots.Records, slot: slots.SlotKey) -> SlotRows:
+    rows = _untouched(records, slot)
+    rows.of_key = False
+    return rows
+
+
 BY_CANARIES: Mapping[str, Patch] = {
     "sees no double": lambda patch: patch.setattr(SlotRows, "is_doubled", _always(value=False)),
+    "takes every key for right": lambda patch: patch.setattr(whole_table, "differing_keys", lambda _: {}),
     "sees nothing missing": lambda patch: patch.setattr(SlotRows, "missing", _always(0)),
     "sees a row missing where none is": lambda patch: patch.setattr(SlotRows, "missing", _always(1)),
     "takes every reading for whole": lambda patch: patch.setattr(OutsideTrace, "unread", lambda *_: []),
@@ -52,6 +62,9 @@ BY_CANARIES: Mapping[str, Patch] = {
 BY_THE_SECOND_JUDGE: Mapping[str, Patch] = {
     "takes an exit by the harness for one by itself": lambda patch: patch.setattr(
         finish, "is_by_itself", lambda _: True
+    ),
+    "lets a wrong row of a key stand for the right one": lambda patch: patch.setattr(
+        slots.Records, "untouched", _as_of_a_record
     ),
     "asks for no quiet": lambda patch: patch.setattr(finish, "_unsettled", lambda *_: ""),
     "counts a wrong row as missing": lambda patch: patch.setattr(

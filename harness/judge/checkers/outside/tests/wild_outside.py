@@ -47,6 +47,13 @@ def _header(draw: Draw) -> Json:
         header["bounds"] = {"recover": draw.one_of(0, 1, 2), "quiet": draw.one_of(0, 1, 2)}
     if draw.chance(200):
         header["expects"] = draw.one_of({"faults": ["kill"]}, {"records": 2}, {"starts": 2, "asked": 1}, {})
+    if draw.chance(200):
+        sink["rows"], sink["write"] = "key", "upsert"
+        claims["delivery"] = "exactly-once"
+        claims.pop("order", None)
+        sink.pop("j", None)
+        header.pop("dead_letters", None)
+        header["expect_from"] = draw.one_of("given", "calm")
     if draw.chance(150):
         header["decisive"] = draw.one_of(["V8"], ["V13", "V1"], [], ["V23", "V2"])
     return header
@@ -71,6 +78,9 @@ class _Run:
         self.rows: list[Json] = []
         """What the table holds."""
         self.has_j = "j" in self.header["sink"]
+        self.of_keys = self.header["sink"].get("rows") == "key"
+        self.due: list[Json] = []
+        """The expected rows, where rows are of keys."""
         self.logs = self.header["sink"].get("changes", True)
 
     def add(self, kind: str, **fields: Any) -> None:
@@ -84,14 +94,20 @@ class _Run:
         draw = self.draw
         part = draw.index(self.header["partitions"])
         self.pos[part] += draw.one_of(1, 1, 2)
-        offer: Json = {"part": part, "pos": self.pos[part], "id": self.id(len(self.offers) + 1)}
+        number = len(self.offers) + 1
+        offer: Json = {"part": part, "pos": self.pos[part], "id": number if self.of_keys else self.id(number)}
         if draw.chance(600):
             offer["key"] = draw.one_of("k", "k", None, 1)
         if draw.chance(150):
             offer["fails"] = True
         elif draw.chance(100):
             offer["fails"] = False
-        if self.header["expect_from"] != "none" and not offer.get("fails") and draw.chance(850):
+        if self.of_keys:
+            if draw.chance(600):
+                row = {"id": self.id(draw.one_of(1, 2, 3)), "v": draw.one_of(*_VALUES)}
+                self.due.append(row)
+                self.add("expect", **row)
+        elif self.header["expect_from"] != "none" and not offer.get("fails") and draw.chance(850):
             offer["expect"] = [draw.one_of(*_VALUES) for _ in range(draw.one_of(0, 1, 1, 1, 2, 3, 6))]
         if draw.chance(80):
             offer["sentinel"] = draw.chance(900)
@@ -129,6 +145,13 @@ class _Run:
         """The rows that a right job would still write."""
         have = [*self.rows]
         found = []
+        if self.of_keys:
+            for row in self.due:
+                if row in have:
+                    have.remove(row)
+                else:
+                    found.append(row)
+            return found
         for offer in self.offers:
             for j, v in enumerate(offer.get("expect", [["a"]])):
                 row = self.row(offer["id"], j, v)
@@ -143,7 +166,7 @@ class _Run:
 
     def any_row(self) -> Json:
         draw = self.draw
-        ids = [offer["id"] for offer in self.offers] or [self.id(1)]
+        ids = [one["id"] for one in (self.due if self.of_keys else self.offers)] or [self.id(1)]
         odd = None if len(self.header["sink"]["id"]) == 1 else [1, None]
         id_ = draw.one_of(*ids, *ids, *ids, self.id(77), odd) if draw.chance(300) else draw.one_of(*ids)
         return self.row(id_, draw.one_of(0, 0, 1, 2), draw.one_of(*_VALUES))
@@ -155,6 +178,14 @@ class _Run:
         dice = draw.index(67 if self.is_calm and wanted else 100)
         if dice < 65 and wanted:
             row = wanted[0] if draw.chance(800) else draw.one_of(*wanted)
+            olds = [
+                one for one in self.rows if self.of_keys and one["id"] == row["id"] and one not in self.due
+            ]
+            if olds and draw.chance(800):
+                self.rows[self.rows.index(olds[0])] = row
+                return {"op": "update", **row, "was": olds[0]}
+            if self.of_keys and draw.chance(300):
+                row = {**row, "v": draw.one_of(*_VALUES)}
             self.rows.append(row)
             return {"op": "insert", **row}
         if dice < 75 and self.rows:
@@ -253,7 +284,8 @@ class _Run:
         for _ in range(draw.one_of(0, 4)):
             if self.faults:
                 self.fault()
-        how = draw.one_of("exit", "file", "all-rows", "settled", "settled", "giveup", "giveup", "")
+        often = ("exit", "exit", "file", "all-rows") if self.of_keys else ("settled",)
+        how = draw.one_of("exit", "file", "all-rows", "settled", "giveup", "giveup", "", *often)
         if how == "exit" and draw.chance(800):
             self.exit(code=draw.one_of(0, 0, 0, 0, 0, 1), **draw.one_of({}, {}, {}, {"by": "harness"}))
         if how == "giveup" and draw.chance(500):

@@ -1,0 +1,6 @@
+CREATE TABLE counts (k BIGINT PRIMARY KEY, orders INT NOT NULL);
+CREATE TABLE sums (window_start BIGINT PRIMARY KEY, orders INT NOT NULL, total BIGINT NOT NULL);
+CREATE TABLE newest (k BIGINT PRIMARY KEY, id BIGINT NOT NULL, name VARCHAR(200));
+CREATE TABLE pairs (k BIGINT, window_start BIGINT, orders INT NOT NULL, PRIMARY KEY (k, window_start));
+CREATE TABLE progress (done BIGINT NOT NULL);
+INSERT INTO progress VALUES (0);

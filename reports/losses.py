@@ -38,6 +38,7 @@ WORDS: Final = {
 
 
 _BY_VALUE: Final = frozenset({"wrong-value"})
+"""Classes of which the judge's sentence has both values."""
 _IN_READINGS: Final = frozenset({"changed-again", "swallowed", "row-foreign", "row-doubled", "double-routed"})
 """Classes that readings of a table show, not a transaction."""
 

@@ -24,6 +24,7 @@ from harness.engine.level import Opening, OutsideRecord, RunSite, refuse_in_worl
 from harness.history.verdict import Outcome
 from harness.judge.canaries.canary import canaries, overlooked
 from harness.judge.checkers.outside.judge import judge_outside
+from harness.judge.checkers.outside.slots import told_values
 from harness.levels.job.environment import MARK, inherited, refuse_templates
 from harness.levels.job.finished import ExpectedRows
 from harness.levels.job.job_database import AUDIT
@@ -32,7 +33,7 @@ from harness.levels.job.job_run import CalmRun, JobRun, JobSetup, Pace
 from harness.levels.job.job_setup import prepared_ground, read_files
 from harness.levels.job.order import JobOrder
 from harness.levels.job.outside_record import record_of
-from harness.levels.job.records import JobInput, SourceRecord, read_input
+from harness.levels.job.records import JobInput, SourceRecord, StatedRecord, read_input
 from harness.levels.job.sink_rows import SinkRow, as_keys, by_id, id_text, told_value
 from harness.levels.job.sources import INBOX, source_of
 from harness.levels.job.spark_engine import find_checkpoints
@@ -107,6 +108,8 @@ class JobPlays:
     opening: Opening
     _calm: dict[str, CalmRun] = field(default_factory=dict)
     _calm_runs: int = 0
+    _second: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    """What the second calm twin has otherwise than the first, by the first one's run."""
     _lock: Lock = field(default_factory=Lock)
 
     def __call__(self, order: JobOrder, site: RunSite) -> OutsideRecord:
@@ -127,7 +130,27 @@ class JobPlays:
             return record_of(calm.run, expect_from=source)
         refuse_unmet_by_calm(order, calm)
         site.observer.phase("run", f"{order.scenario.scenario}, seed {order.seed}")
-        return record_of(self._made_run(order, given, site, world, calm=calm), expect_from=source)
+        run = self._made_run(order, given, site, world, calm=calm)
+        unsteady: Mapping[str, str] = {}
+        if source == CALM and run.readings and _apart(run, calm.expected) and not run.cut_off:
+            unsteady = self._unsteady(order, given, site, world, calm)
+        return record_of(run, expect_from=source, unsteady=unsteady)
+
+    def _unsteady(
+        self, order: JobOrder, given: JobInput, site: RunSite, world: World, calm: CalmRun
+    ) -> Mapping[str, str]:
+        """What a second calm twin, with a fresh state, has otherwise: a sentence for each id, by its text.
+
+        It runs once a command, and only when the table of a run is not that of the first: before a fault is blamed.
+        So a sweep in which nothing is wrong pays nothing.
+        """
+        with self._lock:
+            if (found := self._second.get(calm.run.run_id)) is None:
+                site.observer.phase("calm", f"{order.sut} runs without faults once more, with a fresh state")
+                again = self._made_run(order, given, site, world, calm=None)
+                found = _apart(again, calm.expected) if again.how is not None and again.readings else {}
+                self._second[calm.run.run_id] = found
+        return found
 
     def calm_twin(self, order: JobOrder, site: RunSite) -> CalmRun:
         """The calm twin of this order."""
@@ -266,7 +289,7 @@ def stated_table(
     """The whole table that the user's function states of all records, by key. Raises SutError if it cannot be used."""
     name, sink = order.job.claims.expected, order.job.sink
     function = load_attribute(name, option="claims.expected", kind="FUNCTION")
-    records = [dict(record.body) for record in given.records if not record.fails]
+    records = [record.stated for record in given.records if not record.fails]
     asked: list[object] = [records]
     if len(inspect.signature(function).parameters) > 1:
         found = _rows_of_keys(given, ground)
@@ -315,14 +338,14 @@ def _as_keys(run: JobRun) -> tuple[JobFile, str] | None:
 
 def _values(
     name: str,
-    function: Callable[[dict[str, object], list[object]], object],
+    function: Callable[[StatedRecord, list[object]], object],
     record: SourceRecord,
     rows: Mapping[str, Sequence[object]],
     columns: Sequence[str],
 ) -> list[list[object]]:
     try:
         with redirect_stdout(sys.stderr):  # standard output is for the results of a command
-            told = function(dict(record.body), list(rows.get(str(record.key), ())))
+            told = function(record.stated, list(rows.get(str(record.key), ())))
         told = told_value(json.loads(json.dumps(told, allow_nan=False, default=told_value)))
     except (Exception, SystemExit) as error:
         message = f"claims.expected {name} fails for record {record.id}: {type(error).__name__}: {error}"
@@ -356,6 +379,27 @@ def _rows_by_id(run: JobRun, sink: SinkTable) -> Mapping[str, Sequence[SinkRow]]
     assert run.seen.columns is not None, "the table was there"
     columns = replace(run.seen.columns, sink=sink)
     return by_id(columns.row(row) for row in run.readings[-1].tables.get(sink.table, ()))
+
+
+def _apart(run: JobRun, expected: ExpectedRows) -> Mapping[str, str]:
+    """For each id, by its text, whose rows in the first reading are not the expected ones, a sentence with both."""
+    if run.seen.columns is None:
+        return {}
+    sink, found = run.order.job.sink, {}
+    shown = by_id(run.seen.columns.row(row) for row in run.readings[0].tables.get(sink.table, ()))
+    noun = "key" if sink.rows == "key" else "record"
+    for text in {**expected, **shown}:
+        have, wanted = (
+            [list(row.v) for row in shown.get(text, ())],
+            [list(v) for v in expected.get(text, ())],
+        )
+        if sorted(map(repr, have)) != sorted(map(repr, wanted)):
+            both = [
+                ", ".join(told_values(sink.values, row) for row in rows) or "no row"
+                for rows in (wanted, have)
+            ]
+            found[text] = f"without any fault {noun} {text} had {both[0]} in one run and {both[1]} in another"
+    return found
 
 
 def calm_of(run: JobRun, *, hint: str = "", keyed: str = "") -> CalmRun:

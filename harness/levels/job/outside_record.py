@@ -22,7 +22,7 @@ from harness.history.outside import (
     OutsideSink,
     TableRow,
 )
-from harness.history.verdict import InvariantVerdict, Judgement, Outcome
+from harness.history.verdict import Anomaly, InvariantVerdict, Judgement, Outcome
 from harness.judge.checkers.outside.judge import judge_outside
 from harness.levels.job.job_database import audited_session
 from harness.levels.job.job_run import CalmRun, JobRun
@@ -39,8 +39,13 @@ _SAYS = {
 }
 
 
-def record_of(run: JobRun, *, expect_from: Literal["given", "calm", "none"]) -> OutsideRecord:
-    """The record of a run that has ended, as has its calm twin."""
+def record_of(
+    run: JobRun, *, expect_from: Literal["given", "calm", "none"], unsteady: Mapping[str, str] | None = None
+) -> OutsideRecord:
+    """The record of a run that has ended, as has its calm twin.
+
+    `unsteady`: where two calm twins differ, in a sentence for each id, by its text.
+    """
     order, calm = run.order, run.calm
     assert calm is not None, "a calm run that has ended is its own twin"
     seen = run.seen
@@ -50,7 +55,7 @@ def record_of(run: JobRun, *, expect_from: Literal["given", "calm", "none"]) -> 
     return OutsideRecord(
         header=_header(run, calm, expect_from),
         events=events,
-        judge=judge_of(run),
+        judge=judge_of(run) if not unsteady else _told_unsteady(judge_of(run), unsteady),
         whole=not run.cut_off and not run.log.broken,
         error=run.cut_off or run.gave_up or None,
         interrupted=bool(run.cut_off) and run.site.stop.is_set(),
@@ -61,7 +66,7 @@ def record_of(run: JobRun, *, expect_from: Literal["given", "calm", "none"]) -> 
             for record in run.records
         ),
         accounting=_accounting(run, calm),
-        threats=(*run.notes, *_without_rows(run, calm, expect_from)),
+        threats=(*_not_deterministic(unsteady or {}), *run.notes, *_without_rows(run, calm, expect_from)),
         pitfalls=connects_for_each_call(calm.messages),
         values=JudgedValues(says=_SAYS[expect_from].format(name=name)),
         extras={
@@ -74,6 +79,15 @@ def record_of(run: JobRun, *, expect_from: Literal["given", "calm", "none"]) -> 
             }
         },
     )
+
+
+def _not_deterministic(unsteady: Mapping[str, str]) -> Iterator[str]:
+    """A warning if two calm twins differ."""
+    for first in list(unsteady.values())[:1]:
+        yield (
+            f"The job is not deterministic: {first}, and so of {len(unsteady)} in all. Either it is wrong without any"
+            " fault, or `values` names a column that differs from run to run."
+        )
 
 
 def _without_rows(run: JobRun, calm: CalmRun, expect_from: str) -> Iterator[str]:
@@ -159,6 +173,35 @@ def judge_of(run: JobRun) -> Callable[[OutsideHeader, Sequence[OutsideEvent]], J
         return joined(found, verdicts, substrate)
 
     return judged_beside
+
+
+def _told_unsteady(
+    judge: Callable[[OutsideHeader, Sequence[OutsideEvent]], Judgement], unsteady: Mapping[str, str]
+) -> Callable[[OutsideHeader, Sequence[OutsideEvent]], Judgement]:
+    """The judge of a job that is not deterministic: V8 says so, with both values, before anything else.
+
+    The verdict stays: that nothing in `values` differs from run to run is what the job claims.
+    """
+    of_another = f"the job is not deterministic ({next(iter(unsteady.values()))}, and so of {len(unsteady)})"
+
+    def told(anomaly: Anomaly) -> Anomaly:
+        own = unsteady.get(id_text(list(anomaly.id) if isinstance(anomaly.id, tuple) else anomaly.id))
+        if own is None and anomaly.kind != "wrong-value":
+            return anomaly
+        first = of_another if own is None else f"the job is not deterministic: {own}"
+        return replace(anomaly, say=f"{first}; {anomaly.say}")
+
+    def judged(header: OutsideHeader, events: Sequence[OutsideEvent]) -> Judgement:
+        found = judge(header, events)
+        verdicts = (
+            replace(verdict, anomalies=tuple(map(told, verdict.anomalies)))
+            if verdict.invariant == "V8"
+            else verdict
+            for verdict in found.invariants
+        )
+        return replace(found, invariants=tuple(verdicts))
+
+    return judged
 
 
 def _missing(events: Sequence[OutsideEvent]) -> Iterator[str]:

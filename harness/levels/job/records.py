@@ -27,6 +27,18 @@ _NUMBERED: Final = re.compile(r".*?([0-9]+)", re.DOTALL)
 """An id that ends in a number, by which further ones are made."""
 
 
+class StatedRecord(dict[str, Any]):
+    """A record as `claims.expected` gets it: its fields by name, `id` and `key` among them, or as attributes.
+
+    So does the `expected` of a lookup, and one function can serve both.
+    """
+
+    def __getattr__(self, name: str) -> object:
+        if name in self:
+            return self[name]
+        raise AttributeError(f"the record has no field `{name}`; it has {', '.join(self)}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceRecord:
     """One record of the source."""
@@ -41,6 +53,11 @@ class SourceRecord:
     """Whether no right job can process it."""
     body: Mapping[str, Any]
     """What the source holds."""
+
+    @property
+    def stated(self) -> StatedRecord:
+        """As `claims.expected` gets it."""
+        return StatedRecord({"id": self.id, "key": self.key, **self.body})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

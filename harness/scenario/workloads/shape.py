@@ -144,6 +144,13 @@ class Lookup(Struct, frozen=True, kw_only=True):
     row_bytes: int = 0
     """The bytes of padding in each row of the answer."""
 
+    def __getitem__(self, name: str) -> object:
+        """A field by its name, as in the record of a job: one `expected` can serve both."""
+        try:
+            return getattr(self, name)
+        except AttributeError as error:
+            raise KeyError(*error.args) from error
+
     def as_json(self) -> Json:
         """The JSON form, for snapshots."""
         asked = {"id": self.id, "key": self.key, "service_ms": self.service_ms}

@@ -21,6 +21,7 @@ from harness.levels.job.lookup_log import connects_for_each_call, is_lookup, lit
 from harness.levels.job.records import read_input
 from harness.levels.job.traffic import Message
 from harness.levels.job.unmet import refuse_moments
+from harness.scenario.workloads.shape import Lookup
 from harness.scenario.yaml_text import ScenarioProblems
 from harness.system.errors import CannotHere, UsageError, WorldError
 
@@ -53,6 +54,23 @@ def test_a_users_text_may_hold_the_line_separator_of_unicode(tmp_path: Path) -> 
     given = read_input(_job(tmp_path, source={"records": "own.jsonl"}), SCENARIO, seed=1)
 
     assert [record.body["text"] for record in given.records] == ["a\u2028b"]
+
+
+def test_expected_gets_one_form_of_record_for_lookups_and_jobs() -> None:
+    def expected(record: Any, rows: list[Any]) -> list[Any]:
+        return [record["id"], record.key, *rows]
+
+    of_job = read_input(_job(source={"fields": {"id": "nr", "key": "customer"}}), SCENARIO, seed=1).records[0]
+    of_lookup = Lookup(id=of_job.id, key=of_job.key, service_ms=0)
+
+    assert expected(of_job.stated, []) == expected(of_lookup, []) == [of_job.id, of_job.key]
+    assert of_job.stated.nr == of_job.stated["nr"] == of_job.id
+    both: list[Any] = [of_job.stated, of_lookup]
+    for record in both:
+        with pytest.raises(AttributeError, match="amount"):
+            _ = record.amount
+        with pytest.raises(KeyError, match="amount"):
+            _ = record["amount"]
 
 
 def test_a_record_for_the_table_needs_the_field_of_its_id_column(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -147,6 +148,27 @@ def test_each_write_beside_a_start_that_woke_is_known_to_be_of_its_start_however
     assert _failed(outcome)["V13"] == {"zombie-effect"}
     assert {row.get("start") for row in _events(outcome, "row")} >= {1, 2}
     assert all("start" in row for row in _events(outcome, "row"))
+
+
+def test_a_job_that_is_not_deterministic_is_told_with_both_values_before_a_fault_is_blamed(
+    stage: OpenLevels,
+) -> None:
+    outcome = stage.run(_order("right", "nonsense"))
+
+    assert _failed(outcome) == {"V8": {"wrong-value"}}
+    (verdict,) = outcome.judgement.convicted()
+    values = set()
+    for anomaly in verdict.anomalies:
+        told = re.match(
+            r'the job is not deterministic: without any fault record (\d+) had name = "(\d+)".*'
+            r' in one run and name = "(\d+)".* in another; ',
+            anomaly.say,
+        )
+        assert told is not None, anomaly.say
+        assert told[1] == str(anomaly.id)
+        values |= {told[2], told[3]}
+    assert len(values) == 2 * len(verdict.anomalies)
+    assert outcome.threats[0].startswith("The job is not deterministic: without any fault record")
 
 
 def test_a_job_that_commits_rows_before_its_position_doubles(stage: OpenLevels) -> None:

@@ -87,6 +87,8 @@ class _Paused:
     def __init__(self) -> None:
         self._held: dict[Flight, tuple[int, int]] = {}
         self._given_up = 0
+        self._answered = 0
+        """Those that were answered before it healed, so that nothing stopped the server."""
 
     def begins(self, link: SimulatedLink) -> None:
         for flight in link.flights:
@@ -107,10 +109,11 @@ class _Paused:
             if not flight.over:
                 link.goes_on(flight, left_ms)
                 continue
-            self._given_up += 1
+            self._answered += flight.answered
+            self._given_up += not flight.answered
             if flight.held and flight.works and link.draw.bits(1):
                 link.serve_late(flight)
 
     def evidence(self) -> Json:
-        held = len(self._held)
+        held = len(self._held) - self._answered
         return {"requests_held": held, "lost_patience": self._given_up} if held else {}

@@ -81,6 +81,8 @@ class SimulatedHold(OnReplies):
         self._held: dict[Flight, tuple[int, int]] = {}
         self._since_ms: dict[Flight, int] = {}
         self._held_ms = 0
+        self._answered = 0
+        """Those whose clients had the reply before it healed, so that nothing held it."""
 
     def on_message(self, link: SimulatedLink, flight: Flight) -> None:
         """Holds the reply if the message is selected."""
@@ -96,9 +98,11 @@ class SimulatedHold(OnReplies):
 
     def ends(self, link: SimulatedLink) -> None:
         for flight, left_ms in self._held.items():
+            self._answered += flight.answered
             if not flight.over:
                 self._held_ms += max(0, link.hub.now_ms - self._since_ms[flight])
                 link.goes_on(flight, left_ms if flight.held else (0, 0))
 
     def evidence(self) -> Json:
-        return {"replies_held": len(self._held), "held_ms": self._held_ms} if self._held else {}
+        held = len(self._held) - self._answered
+        return {"replies_held": held, "held_ms": self._held_ms} if held else {}

@@ -62,6 +62,8 @@ class SimulatedStalledHandshake(OnRequests):
         self._waiting: dict[Flight, tuple[int, int]] = {}
         """The stalled logins, with the remaining ms until each would have arrived and been answered."""
         self._greeted_late = 0
+        self._greeted = 0
+        """Those that were greeted before it healed, so that nothing stalled them."""
 
     def on_message(self, link: SimulatedLink, flight: Flight) -> None:
         """Holds the login of a new connection."""
@@ -73,8 +75,9 @@ class SimulatedStalledHandshake(OnRequests):
         """Lets the held logins go on."""
         for flight, left_ms in self._waiting.items():
             self._greeted_late += not flight.over
+            self._greeted += flight.answered
             link.goes_on(flight, left_ms)
 
     def evidence(self) -> Json:
-        stalled = len(self._waiting)
+        stalled = len(self._waiting) - self._greeted
         return {"handshakes_stalled": stalled, "greeted_late": self._greeted_late} if stalled else {}

@@ -118,6 +118,12 @@ class Flight(Struct, eq=False):
     """A fault holds the reply back: the server's reply does not set `due_ms`."""
     swallowed: bool = False
     """A fault has discarded the request or the reply: `goes_on` does not resume the flight."""
+    more_ms: int = 0
+    """How long the server works on the statement; part of `due_ms` once it is served."""
+    ended_ms: int | None = None
+    """When the client had the reply or an error, or gave up."""
+    answered: bool = False
+    """The client had a reply."""
 
     @property
     def is_handshake(self) -> bool:
@@ -138,6 +144,14 @@ class Flight(Struct, eq=False):
     def is_sound(self) -> bool:
         """Whether a reply is in flight and no fault has doomed it."""
         return self.due_ms is not None and self.doom is None
+
+    def late_ms(self, due_ms: int, *, more_ms: int, now_ms: int) -> int:
+        """How much later it ends, or has not ended yet, than at `due_ms` and after the server's work.
+
+        `more_ms`: the work that is in `due_ms` already. A wait for a lock is nobody's delay.
+        """
+        ended_ms = now_ms if self.ended_ms is None else self.ended_ms
+        return 0 if self.waits else ended_ms - due_ms - (self.more_ms - more_ms)
 
     def packets(self) -> Iterator[SimulatedPacket]:
         return packets(self.statement)
@@ -306,6 +320,7 @@ class SimulatedLink:
             flight.succeeded = reply.code is None
             if reply.more_ms and not flight.over and flight.due_ms is not None:
                 flight.due_ms += reply.more_ms
+                flight.more_ms = reply.more_ms
         elif flight.reply is None:
             flight.waits, flight.due_ms = True, None
 
@@ -413,6 +428,7 @@ class SimulatedLink:
             self.fail(flight, flight.doom)
             return
         flight.connection.fresh = False
+        flight.answered = True
         self._end(flight)
 
     def fail(self, flight: Flight, code: int | str) -> None:
@@ -426,6 +442,7 @@ class SimulatedLink:
 
     def _end(self, flight: Flight) -> None:
         flight.over = True
+        flight.ended_ms = self.hub.now_ms
         flight.timer = None  # breaks a reference cycle, so that the flight is freed at once
         if flight.arrival is not None:
             self._forget_arrival(flight)
@@ -439,6 +456,7 @@ class SimulatedLink:
         if flight.over:
             return
         flight.over = True
+        flight.ended_ms = self.hub.now_ms
         self.flights.pop(flight, None)
         if flight.timer is not None:
             flight.alarm.cancel(flight.timer)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from harness.database.simulated.replies import LOST_CONNECTION, REFUSED
 from harness.faults.simulated.acts import losses, meet_all, meet_requests, meet_unarrived
@@ -84,15 +84,25 @@ HoldMs = Callable[["SimulatedLink", "Flight"], int]
 """How long (ms) the bytes of a flight are held in one direction."""
 
 
+class _Held(NamedTuple):
+    """A flight that is held, as it was before."""
+
+    hold_ms: int
+    due_ms: int
+    more_ms: int
+
+
 class Holding:
-    """Holds each chunk that crosses the link in one direction. Mutable: counts."""
+    """Holds each chunk that crosses the link in one direction. Mutable: counts.
+
+    Its evidence is how late each flight ended at its client, not for how long it was meant to be held.
+    """
 
     def __init__(self, hold_ms: HoldMs, *, upward: bool) -> None:
         self._hold_ms = hold_ms
         self._upward = upward
-        self._chunks = 0
-        self._held_ms = 0
-        self._held: dict[Flight, int] = {}
+        self._held: dict[Flight, _Held] = {}
+        self._healed_ms = 0
 
     def begins(self, link: SimulatedLink) -> None:
         (meet_unarrived if self._upward else meet_all)(self, link)
@@ -104,27 +114,29 @@ class Holding:
         hold_ms = self._hold_ms(link, flight)
         if self._upward:
             link.delays_request(flight, hold_ms)
+        self._held[flight] = _Held(hold_ms, flight.due_ms, flight.more_ms)
         flight.due_ms += hold_ms
-        self._held[flight] = hold_ms
-        self._chunks += 1
-        self._held_ms += hold_ms
 
     def ends(self, link: SimulatedLink) -> None:
         """Releases what is held."""
-        now_ms = link.hub.now_ms
-        for flight, hold_ms in self._held.items():
+        now_ms = self._healed_ms = link.hub.now_ms
+        for flight, (hold_ms, _, _) in self._held.items():
             if flight.over or flight.due_ms is None:
                 continue
             if self._upward and flight.arrive_ms > now_ms:
                 link.delays_request(flight, max(now_ms - flight.arrive_ms, -hold_ms))
-            earlier_ms = max(now_ms, flight.arrive_ms, flight.due_ms - hold_ms)
-            self._held_ms -= flight.due_ms - earlier_ms
-            flight.due_ms = earlier_ms
+            flight.due_ms = max(now_ms, flight.arrive_ms, flight.due_ms - hold_ms)
             link.aim(flight)
 
     def evidence(self) -> Json:
-        """How many chunks it held, and for how long in all."""
-        return {"chunks_held": self._chunks, "held_ms": self._held_ms} if self._held_ms > 0 else {}
+        """How many chunks came late, by at least half of what they could be held, and by how much in all."""
+        late_ms = []
+        for flight, (hold_ms, due_ms, more_ms) in self._held.items():
+            hold_ms = min(hold_ms, self._healed_ms - due_ms)  # noqa: PLW2901 - healing releases it
+            late = min(hold_ms, flight.late_ms(due_ms, more_ms=more_ms, now_ms=self._healed_ms))
+            if 0 < hold_ms <= 2 * late:
+                late_ms.append(late)
+        return {"chunks_held": len(late_ms), "held_ms": sum(late_ms)} if late_ms else {}
 
 
 def latency(*, delay_ms: int, jitter_ms: int, upward: bool) -> Holding:
@@ -172,14 +184,16 @@ class Swallowing:
                 link.lose(flight, LOST_CONNECTION)
 
     def evidence(self) -> Json:
-        chunks = len(self._swallowed)
+        """What was answered all the same was not swallowed."""
+        answered = sum(flight.answered for flight in self._swallowed)
+        chunks = len(self._swallowed) - answered
         if not chunks:
             return {}
         return {
             "chunks_swallowed": chunks,
             "bytes_swallowed": chunks * _CHUNK_BYTES,
             "connections_cut": self._cut,
-            "answered": 0,
+            "answered": answered,
         }
 
 

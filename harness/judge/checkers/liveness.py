@@ -54,10 +54,10 @@ class Liveness(Invariant):
                 anomalies.append(_stuck(case, giveup))
         service = Service(case.header)
         if service.is_claimed:
-            outcomes = (e for v in case.views for a in v.subtask.attempts.values() for e in a.events)
-            for event in sorted(
-                [*case.trace.faults, *(e for e in outcomes if isinstance(e, Res))], key=attrgetter("n")
-            ):
+            attempts = [attempt for view in case.views for attempt in view.subtask.attempts.values()]
+            counted: list[FaultEvent | Res] = [*case.trace.faults]
+            counted += (event for attempt in attempts for event in attempt.events if isinstance(event, Res))
+            for event in sorted(counted, key=attrgetter("n")):
                 service.step(event)
         if service.is_gone:
             anomalies.append(service.anomaly())

@@ -21,7 +21,7 @@ from harness.scenario.symptom import GRAVEST, OF_LOOKUP
 from reports.history_view import HistoryView
 from reports.losses import MomentLoss, losses_of
 from reports.outside_view import OutsideView
-from reports.reading import Reading, Tone, counts_towards, read_run
+from reports.reading import Reading, Tone, counts_towards, read_run, violates
 
 _UNEXPLAINED: Final = "V24"
 _SENTENCE_CHARS: Final = 220
@@ -100,8 +100,8 @@ def gravest(outcome: RunOutcome) -> list[InvariantVerdict]:
     """The violated invariants, the gravest first: what the user's own function did, then what touches the rows."""
     raised = OF_LOOKUP.search(outcome.error or "") is not None
     ranks = {name: rank for rank, name in enumerate((_UNEXPLAINED, *GRAVEST) if raised else GRAVEST)}
-    violated = [v for v in outcome.judgement.invariants if v.outcome is Outcome.FAIL]
-    return sorted(violated, key=lambda verdict: ranks.get(verdict.invariant, len(ranks)))
+    violated = outcome.judgement.convicted()
+    return sorted(violated, key=lambda one: (bool(one.follows), ranks.get(one.invariant, len(ranks))))
 
 
 def what_broke(outcome: RunOutcome, view: HistoryView) -> str:
@@ -123,11 +123,26 @@ def _what_broke(outcome: RunOutcome, view: HistoryView) -> Iterator[str]:
         losses = losses_of(outcome.judgement, view.outside, kinds=kinds, origin_us=view.origin_us)
         yield _one_line(_of_loss(losses[0]) if losses else "")
     elif told:
-        yield _shortened(_of_anomaly(told[0].anomalies[0], view))
+        yield _shortened(
+            _of_waiting(outcome, told[0].anomalies[0], view) or _of_anomaly(told[0].anomalies[0], view)
+        )
     elif outcome.error:
         yield _shortened(outcome.error)
     else:
         yield _shortened(_undecided(outcome))
+
+
+_WAITS: Final = frozenset({"nested-acquire", "never-given-back"})
+"""Pitfalls for which calls wait until a limit of time passes, whatever the database does."""
+
+
+def _of_waiting(outcome: RunOutcome, anomaly: Anomaly, view: HistoryView) -> str:
+    """The pitfall for which the run stood still, or the record timed out; empty: it is not that."""
+    shown = [e for e in view.excerpts.events_of(anomaly) if e["n"] in anomaly.events]
+    if anomaly.kind != "stuck" and not any(e.get("r") == "timeout" for e in shown):
+        return ""
+    found = (f"{pitfall.name}: {pitfall.says}" for pitfall in outcome.pitfalls if pitfall.name in _WAITS)
+    return next(found, "")
 
 
 def _raised(found: re.Match[str]) -> str:
@@ -277,10 +292,9 @@ def _shortened(sentence: str) -> str:
 
 def _rest(outcome: RunOutcome) -> str:
     """What the reading of the run says beside the sentence of what broke."""
-    convicted = [verdict.invariant for verdict in outcome.judgement.convicted()]
     if outcome.convicts:
         return read_run(outcome).sentence
-    lines = [f"This run violates {', '.join(convicted)}."] if convicted else []
+    lines = [violates(outcome)] if outcome.judgement.convicted() else []
     if outcome.error:
         lines.append("It stopped early.")
     if read_run(outcome).tone is Tone.OPEN:

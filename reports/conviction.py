@@ -60,6 +60,8 @@ class Conviction:
     undecided: tuple[str, ...]
     guarantee: str
     """The strongest guarantee that is shown; empty if the judgement was not explained."""
+    follows: str = ""
+    """The violated invariant that this one follows from; empty: none is known."""
     lineage_of: str = "Events of this record and its subtask"
     """What the events of a record are shown with."""
     place: str = "subtask.attempt"
@@ -109,6 +111,7 @@ def conviction_of(
             if verdict.outcome in {Outcome.UNKNOWN, Outcome.VACUOUS} and counts_towards(outcome, verdict)
         ),
         guarantee="" if guarantee is None else guarantee.statement,
+        follows=verdict.follows,
         **({} if view.outside is None else _OF_A_JOB),
     )
 
@@ -129,6 +132,19 @@ def _subject(anomaly: Anomaly, noun: str) -> str:
     return ", ".join(f"{word} {brief(value)}" for word, value in named if value is not None)
 
 
+_IF_RIGHT: Final = "with the lookup's results taken as right"
+
+
+def consequences(convictions: Sequence[Conviction]) -> str:
+    """One line for those that follow from another one; empty: none does."""
+    rest = [told for told in convictions if told.follows]
+    if not rest:
+        return ""
+    follow = "follows" if len(rest) == 1 else "follow"
+    names = ", ".join(f"{told.invariant} {told.title}".rstrip() for told in rest)
+    return f"and {len(rest)} that {follow} from {rest[0].follows} ({_IF_RIGHT}, no violation): {names}"
+
+
 def variant_in_words(mutant: str | None) -> str:
     """The planted defect of the run, or your own operator; empty: the unchanged reference."""
     if not mutant:
@@ -144,6 +160,8 @@ def as_text(conviction: Conviction) -> str:
 def _lines(told: Conviction) -> Iterator[str]:
     title = f"  {told.title}" if told.title else ""
     yield f"{told.invariant} VIOLATED{title}"
+    if told.follows:
+        yield f"  follows from {told.follows}: {_IF_RIGHT} it holds"
     yield f"  {told.statement}"
     run = told.outcome
     words = (

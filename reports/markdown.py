@@ -14,7 +14,7 @@ from harness.history.verdict import InvariantVerdict
 from harness.judge.explanation.text import closing_lines
 from harness.scenario.outcome import FaultRecord
 from reports.campaign_view import COLUMNS, CampaignView, ranges
-from reports.conviction import as_text, by_its_lineage, conviction_of
+from reports.conviction import as_text, by_its_lineage, consequences, conviction_of
 from reports.reading import Tone, counts_towards
 from reports.run_section import RunSection
 from reports.sweep_strip import point_in_words, strip_lines
@@ -162,7 +162,10 @@ def _run_lines(section: RunSection) -> Iterator[str]:
             f"- {_code(told.name)}: {plain_text(f'{told.says} {told.advice}')}" for told in outcome.pitfalls
         )
     for verdict in outcome.judgement.convicted():
-        yield from _failure(section, verdict)
+        if not verdict.follows or verdict.invariant in outcome.convicts:
+            yield from _failure(section, verdict)
+    if folded := consequences([told for told in section.convictions if not told.expected]):
+        yield f"\n{plain_text(folded)}"
     others = [v for v in outcome.judgement.invariants if counts_towards(outcome, v)]
     yield "\n" + ", ".join(f"{verdict.invariant} {verdict.outcome}" for verdict in others)
     if standing := closing_lines(outcome.judgement)[1:]:  # the guarantee and the time to recover

@@ -27,7 +27,7 @@ from reports.chart_job import JobTimeline, job_timeline_of
 from reports.chart_latency import LatencyChart, latency_of
 from reports.chart_scale import points
 from reports.chart_timeline import Timeline, timeline_of
-from reports.conviction import Conviction, Links, counterexample_of, linked
+from reports.conviction import Conviction, Links, consequences, counterexample_of, linked
 from reports.history_view import CheckpointRow
 from reports.reading import (
     OUTCOME_MEANING,
@@ -113,6 +113,8 @@ class _Drawn:
     longest_gap: CheckpointRow | None
     stories: int
     convictions: Sequence[Conviction]
+    folded: str
+    """The line that stands for those that follow from another one."""
     """The gravest first; its first story is the counterexample."""
     lead: Links | None
     """The links of the counterexample, if the timeline marks it."""
@@ -230,6 +232,7 @@ def _drawn(section: RunSection, index: int, total: int, detail: _Detail) -> _Dra
         longest_gap=max((r for r in rows if r.gap_us is not None), key=lambda r: r.gap_us or 0, default=None),
         stories=stories,
         convictions=convictions,
+        folded=consequences(convictions),
         lead=Links.of(told, anchor) if told and (timeline or job_timeline) else None,
         open_rows=_open_rows(section.outcome),
         passed=[v for v in judged if v.outcome is Outcome.PASS],

@@ -19,7 +19,14 @@ from harness.history.values import brief, visible, without_credentials
 from harness.history.verdict import Outcome
 from harness.judge.explanation.text import closing_lines
 from harness.scenario.outcome import CountedRun, FaultRecord, FaultTime, RunOutcome
-from reports.conviction import Conviction, as_text, by_its_lineage, convictions_of, variant_in_words
+from reports.conviction import (
+    Conviction,
+    as_text,
+    by_its_lineage,
+    consequences,
+    convictions_of,
+    variant_in_words,
+)
 from reports.job_section import JobSection
 from reports.reading import JOB, Causes, Reading, Tone, counted_in, counts_towards, headline_of, title_of
 from reports.run_section import RunSection, section_of
@@ -126,9 +133,14 @@ def _print_details(section: RunSection, console: Console) -> None:
     if section.job is not None:
         _print_lines("what the job's table shows", [loss.line for loss in section.job.losses], console)
     _print_lines("threats to validity", section.threats, console)
-    for told in _told(section):
+    told_whole = _told(section)
+    for told in told_whole:
+        if not told.follows or told.expected:
+            console.print()
+            _say(_text(indent(as_text(told), "  ")), console)
+    if folded := consequences([told for told in told_whole if not told.expected]):
         console.print()
-        _say(_text(indent(as_text(told), "  ")), console)
+        _say(_text(f"  {folded}"), console)
     console.print()
     console.print(_verdicts(outcome))
     for line in closing_lines(outcome.judgement)[1:]:

@@ -137,12 +137,24 @@ def _of_reference(outcome: RunOutcome) -> Reading:
     return replace(reading, sentence=" ".join(words))
 
 
+def violates(outcome: RunOutcome) -> str:
+    """The violated invariants, and behind them those that follow from one of them; empty: none is violated."""
+    convicted = outcome.judgement.convicted()
+    causes = [verdict.invariant for verdict in convicted if not verdict.follows]
+    rest = [verdict for verdict in convicted if verdict.follows]
+    if not convicted:
+        return ""
+    if not rest:
+        return f"This run violates {_names(causes)}."
+    follow = f"{len(rest)} that follow{'s' if len(rest) == 1 else ''} from {rest[0].follows}"
+    return f"This run violates {_names(causes)}, and {follow} ({_names([v.invariant for v in rest])})."
+
+
 def _without_values(outcome: RunOutcome) -> Reading:
-    convicted = [verdict.invariant for verdict in outcome.judgement.convicted()]
     if outcome.judgement.outcome is Outcome.FAIL:
         early = f" It stopped early: {outcome.error}." if outcome.error else ""
         lost = f"The job's table shows: {words_of(outcome.judgement)}. " if outcome.level == JOB else ""
-        sentence = f"{lost}This run violates {_names(convicted)}.{early}"
+        sentence = f"{lost}{violates(outcome)}{early}"
         return Reading(tone=Tone.BAD, word="violated", sentence=sentence)
     if outcome.interrupted or outcome.error:
         why = "The run was interrupted" if outcome.interrupted else f"The run stopped early: {outcome.error}"

@@ -112,6 +112,7 @@ _INVARIANT: Any = _part(
     InvariantVerdict,
     "Invariant",
     "invariant verdict why observed anomalies omitted explanation",
+    "follows",
     own={"verdict": Verdict, "anomalies": list[dict[str, Any]], "explanation": str},
 )
 _LOSS: Any = _part(

@@ -79,6 +79,8 @@ def _annotations(section: RunSection) -> Iterator[str]:
         yield _annotation(kind, where, f"{section.reading.sentence}\nAgain: {outcome.again}")
         return
     for verdict in violated:
+        if verdict.follows:
+            continue
         told = as_text(conviction_of(outcome, verdict, section.view, limit=1))
         yield _annotation(kind, f"{verdict.invariant} violated in {where}", told)
 

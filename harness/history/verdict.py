@@ -228,6 +228,8 @@ class InvariantVerdict:
     """For `unknown`, `vacuous` and `not-claimed`: the reason, one sentence (a traceback for a crash)."""
     observed: int = 0
     """How many observations the verdict rests on (outputs, watermarks, snapshots, ...)."""
+    follows: str = ""
+    """For `fail`: the violated invariant from whose wrong results all of this follows; empty: none is known."""
 
     def as_json(self) -> Json:
         return {
@@ -237,6 +239,7 @@ class InvariantVerdict:
             "omitted": self.omitted,
             **({"why": self.why} if self.why else {}),
             "observed": self.observed,
+            **({"follows": self.follows} if self.follows else {}),
         }
 
 

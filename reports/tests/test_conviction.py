@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.history.verdict import ANOMALIES_IN_FULL, Anomaly, InvariantVerdict, Outcome
+from harness.history.verdict import ANOMALIES_IN_FULL, Anomaly, Guarantee, InvariantVerdict, Outcome
 from harness.judge.explanation.events import describe_event
 from harness.scenario.outcome import RunOutcome
 from reports.campaign_view import view_of
@@ -47,6 +47,27 @@ def test_the_text_names_invariant_class_scenario_seed_and_command(lost: RunOutco
 
     for word in ("V8 VIOLATED", "lost", lost.scenario, f"seed {lost.seed}", f"Again:        {lost.again}"):
         assert word in text
+
+
+def test_what_follows_from_another_violation_is_folded_everywhere_l3(tmp_path: Path) -> None:
+    plain = lost_outcome(tmp_path)
+    follows = InvariantVerdict(invariant="V5", outcome=Outcome.FAIL, anomalies=(), follows="V8")
+    kept = [v for v in plain.judgement.invariants if v.invariant != "V5"]
+    judgement = replace(
+        plain.judgement, invariants=(*kept, follows), guarantee=Guarantee(delivery="x", order="x")
+    )
+    section = section_of(replace(plain, judgement=judgement))
+    out, line = io.StringIO(), "and 1 that follows from V8"
+
+    print_outcomes([section.outcome], console=terminal(out))
+    view = view_of([section.outcome])
+    texts = (out.getvalue(), markdown_text(view, title="t"), html.unescape(page_text(view, title="t")))
+
+    assert section.reading.sentence.startswith("This run violates V8 and V10, and 1 that follows from V8 (V5).")
+    assert all(line in text for text in texts)
+    assert "V5 VIOLATED" not in texts[0]
+    document = json.loads(document_text(document_of(view, title="t")))
+    assert [v.get("follows") for v in document["runs"][0]["invariants"] if v["invariant"] == "V5"] == ["V8"]
 
 
 def test_the_text_says_what_still_holds(lost: RunOutcome) -> None:

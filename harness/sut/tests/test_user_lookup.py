@@ -99,7 +99,7 @@ async def _gives_up() -> Any:
 
 
 async def _makes_a_mistake() -> Any:
-    return {}["k"]
+    return dict[str, int]()["k"]
 
 
 @each(

@@ -233,6 +233,40 @@ class JobRun:
 
     def run(self) -> None:
         """Runs it. Raises WorldError if the world fails, a fault cannot be healed, or the job cannot be started."""
+        self._make_parts()
+        with self.log:
+            with self._made_lookups() as asked:
+                try:
+                    with self.faults:
+                        self._go()
+                    self._end()
+                finally:
+                    self.starts.end_all()
+                    self._reap()
+                for seen in asked.read():
+                    self.recording.insert("asked", t_us=seen.t_us, key=seen.key, session=seen.session)
+            if asked.trouble:
+                self.notes.append(asked.trouble)
+            self._read()
+            if self.pace is None:
+                self.table_statement = self.seen.made_table()
+                self.key_columns, self.numbered = self.ground.database.keys_of(self.order.job.sink.table)
+            if self.how == "exit" and self.had_files and not self.has_files:
+                self.why_no_further_start = _DROPPED
+            is_tested_again = not self.is_calm and not self.why_no_further_start
+            if is_tested_again and self.how is not None and not self.cut_off:
+                self._start_once_more()
+            if self.seen.why_no_audit:
+                self.notes.append(
+                    f"The trigger that tells sessions could not be made ({self.seen.why_no_audit}); the log of"
+                    " changes is read without it."
+                )
+            self.records = self.faults.finish()
+            self.sessions.learn()
+            if self.faults.traffic.trouble:
+                self.notes.append(self.faults.traffic.trouble)
+
+    def _make_parts(self) -> None:
         database = self.ground.database
 
         def nowhere() -> NoReturn:
@@ -264,37 +298,6 @@ class JobRun:
             messages=lambda: self.faults.traffic.messages,
         )
         self.faults = self._made_faults()
-        with self.log:
-            with self._made_lookups() as asked:
-                try:
-                    with self.faults:
-                        self._go()
-                    self._end()
-                finally:
-                    self.starts.end_all()
-                    self._reap()
-                for seen in asked.read():
-                    self.recording.insert("asked", t_us=seen.t_us, key=seen.key, session=seen.session)
-            if asked.trouble:
-                self.notes.append(asked.trouble)
-            self._read()
-            if self.pace is None:
-                self.table_statement = self.seen.made_table()
-            if self.how == "exit" and self.had_files and not self.has_files:
-                self.why_no_further_start = _DROPPED
-                self.key_columns, self.numbered = database.keys_of(self.order.job.sink.table)
-            is_tested_again = not self.is_calm and not self.why_no_further_start
-            if is_tested_again and self.how is not None and not self.cut_off:
-                self._start_once_more()
-            if self.seen.why_no_audit:
-                self.notes.append(
-                    f"The trigger that tells sessions could not be made ({self.seen.why_no_audit}); the log of"
-                    " changes is read without it."
-                )
-            self.records = self.faults.finish()
-            self.sessions.learn()
-            if self.faults.traffic.trouble:
-                self.notes.append(self.faults.traffic.trouble)
 
     def _go(self) -> None:
         self.faults.arm()

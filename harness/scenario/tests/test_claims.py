@@ -51,7 +51,7 @@ def test_a_retry_may_come_as_late_as_a_commit_that_a_fault_delays_trust4() -> No
     ("settings", "policies"),
     [
         ({}, ("fail", "fail")),
-        ({"on_error": "dead-letter"}, ("dead", "fail")),
+        ({"on_error": "dead-letter"}, ("dead", "dead")),
         ({"on_timeout": "dead-letter"}, ("fail", "dead")),
         ({"on_timeout": [None]}, ("fail", "substitute")),
         ({"on_timeout": "nothing"}, ("fail", None)),

@@ -13,13 +13,13 @@ SINK = "sink"
 
 
 class Log:
-    """A control with only a log of the sink's link."""
+    """A control with only a log of one link."""
 
-    def __init__(self, *events: ProxyEvidence) -> None:
-        self._events = events
+    def __init__(self, *events: ProxyEvidence, of: str = SINK) -> None:
+        self._events, self._of = events, of
 
     def link_log(self, link: str, after: int = 0) -> LogPage:
-        mine = self._events if link == SINK else ()
+        mine = self._events if link == self._of else ()
         return LogPage(events=mine[after:], next=len(mine))
 
 
@@ -45,8 +45,8 @@ def did(t_us: int, what: str, *, stream: str = "", toxic: str = "", **more: Any)
     return ProxyEvidence(t_us=t_us, did=what, toxic=toxic, connection=1, stream=stream, more=more)
 
 
-def read(*events: ProxyEvidence) -> Traffic:
-    traffic = Traffic(control=cast("MessageControl", Log(*events)))
+def read(*events: ProxyEvidence, of: str = SINK) -> Traffic:
+    traffic = Traffic(control=cast("MessageControl", Log(*events, of=of)))
     traffic.poll()
     return traffic
 
@@ -114,3 +114,21 @@ def test_an_error_of_the_proxys_own_ends_the_call_that_it_answers() -> None:
 
     assert traffic.errors == [(12, SINK, 1213)]
     assert [call.ending for call in traffic.calls] == ["fail"]
+
+
+def test_what_a_client_sends_around_its_lookups_is_no_call_there_and_one_on_the_sinks_link() -> None:
+    sent = [
+        noted(n, word, answer=n % 2 == 0)
+        for n, word in enumerate(["set", "set", "commit", "commit"], start=1)
+    ]
+
+    assert read(*sent, of="lookups").calls == []
+    assert [call.link for call in read(*sent).calls] == [SINK, SINK]
+
+
+def test_the_statements_of_a_query_are_counted_as_the_proxy_counts_them() -> None:
+    (message,) = read(
+        noted(1, "begin; insert; commit", writes=3, commits=2, tables="shop.rows,place")
+    ).messages
+
+    assert (message.writes, message.commits, message.changes("rows")) == (3, 2, True)

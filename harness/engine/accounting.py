@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from harness.history.event import Event, In, Res, Row, TableRead
 from harness.history.header import Header
-from harness.history.outside import OutsideEvent, OutsideHeader, TableRow
+from harness.history.outside import OutsideEvent, OutsideHeader, PartRead, TableRow
 from harness.history.verdict import Judgement, Outcome
 from harness.scenario.claims import DEAD_LETTERS, OUTPUTS
 from harness.scenario.model import Scenario
@@ -102,7 +102,8 @@ def hold_outside_together(
     """Raises HarnessError if a count of a job's table contradicts its last reading in the history, or a pass."""
     if "rows" not in accounting:
         return
-    last = max((event.reading for event in events if isinstance(event, TableRow)), default=0)
+    reads = [event.reading for event in events if isinstance(event, PartRead) and event.of == "table"]
+    last = max(reads, default=0)  # not that of the last row: a further start may have left no row at all
     rows = [event for event in events if isinstance(event, TableRow) and event.reading == last]
     said = []
     if len(rows) != accounting["rows"]:

@@ -8,7 +8,7 @@ would have to wait; every wait is bounded.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
@@ -21,9 +21,12 @@ from harness.levels.job.binlog import LoggedTransaction, LogPosition, log_positi
 from harness.system.clock import Deadline, pause
 
 AUDIT: Final = "floodmark_audit"
+INBOX: Final = "inbox"
+"""The source of kind `table`."""
 _ASK_S: Final = 1.0
 _READ_S: Final = 60.0
 _EVENTS: Final = ("INSERT", "UPDATE", "DELETE")
+_SETS: Final = frozenset({"SET NULL", "SET DEFAULT"})
 _T = TypeVar("_T")
 
 
@@ -128,6 +131,29 @@ class JobDatabase:
         return [row["c"] for row in unique if row["i"] == unique[0]["i"]], frozenset(
             row["c"] for row in numbered
         )
+
+    def cascades(self, table: str, *, judged: Collection[str]) -> str:
+        """A foreign key by which rows of `table` change and the log shows none of it; empty: there is no such key.
+
+        The server does this itself, below the log. Where a key only sets its own columns, they must be among the
+        `judged` ones. Raises pymysql's errors.
+        """
+        rows = self._rows(
+            "SELECT r.constraint_name AS name, r.referenced_table_name AS other, r.delete_rule AS d,"
+            " r.update_rule AS u, k.column_name AS c FROM information_schema.referential_constraints AS r"
+            " JOIN information_schema.key_column_usage AS k ON k.constraint_schema = r.constraint_schema"
+            " AND k.constraint_name = r.constraint_name AND k.table_name = r.table_name"
+            " WHERE r.constraint_schema = %s AND r.table_name = %s",
+            (self.root.database, table),
+        )
+        for row in rows:
+            sets = [row["d"] in _SETS, row["u"] in {"CASCADE", *_SETS}]
+            if row["d"] == "CASCADE" or (any(sets) and row["c"] in judged):
+                told = (
+                    f"ON DELETE {row['d']}" if row["d"] == "CASCADE" or sets[0] else f"ON UPDATE {row['u']}"
+                )
+                return f"by the foreign key {row['name']} ({told} of {row['other']})"
+        return ""
 
     def made_by(self, table: str) -> str:
         """The statement that makes `table`. Raises pymysql's errors."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -42,10 +43,10 @@ from harness.levels.job.processes import JobExitSeen, JobStarts
 from harness.levels.job.recording import JobRecording
 from harness.levels.job.records import JobInput
 from harness.levels.job.sessions import SessionsFollowed
-from harness.levels.job.sink_rows import id_text
+from harness.levels.job.sink_rows import SinkReplay, id_text
 from harness.levels.job.sources import INBOX, JobSource
 from harness.levels.job.spark_engine import find_checkpoints, is_spark, spark_is_behind
-from harness.levels.job.table_watch import TableWatch, note_tables
+from harness.levels.job.table_watch import TableWatch, as_replay, note_tables
 from harness.levels.job.traffic import Message, Traffic, noted, requests_over
 from harness.scenario.outcome import FaultRecord
 from harness.system.clock import Deadline, monotonic_us, pause
@@ -62,6 +63,7 @@ _SLOW_TIMES: Final = 6
 """How many times the calm twin's time is added to the budget of a run."""
 _ADVANCE_EVERY_US: Final = 30_000
 """The proxy is asked what it saw no more often than that."""
+_LOOK_AT_TABLE_US: Final = 500_000
 _TELL_EVERY: Final = 20
 _HEARTBEAT_US: Final = 15_000_000
 _LOOK_FOR_SPARK_EVERY: Final = 100
@@ -168,6 +170,8 @@ class JobRun:
     faults: JobFaults = field(init=False)
     records: Sequence[FaultRecord] = ()
     """What became of the faults."""
+    _looked_us: int = 0
+    _looked_at: SinkReplay | None = None
     _advanced_us: int = 0
     _told_us: int = 0
     _start_us: int | None = None
@@ -570,7 +574,7 @@ class JobRun:
             lives=self.starts.newest() is not None,
             older_lives=any(number < self.starts.count for number in self.starts.living),
             said_done=self.offering.ended_us is not None and done.exists(),
-            replay=self.seen.replay,
+            replay=self._replay(),
             last_row_us=rows_us[-1] if rows_us else None,
             last_event_us=self.recording.last_us("start", "exit", "fault"),
             last_start_us=self._start_us,
@@ -582,6 +586,18 @@ class JobRun:
             state=state,
             spark_end=spark_end,
         )
+
+    def _replay(self) -> SinkReplay | None:
+        """The table as the log shows it; as a reading does, once in a while, if the log cannot be followed."""
+        columns, table, now_us = self.seen.columns, self.order.job.sink.table, monotonic_us()
+        if not self.seen.unfollowed or columns is None or self.order.job.job.ends != "settles":
+            return self.seen.replay
+        if now_us - self._looked_us >= _LOOK_AT_TABLE_US:
+            with suppress(pymysql.MySQLError, OSError):
+                rows = self.ground.database.snapshot([table], limit_s=0).tables.get(table, ())
+                self._looked_at = as_replay(columns, rows)
+            self._looked_us = monotonic_us()
+        return self._looked_at
 
     def _tell(self, deadline: Deadline) -> None:
         """The present state, and every few seconds a line of it, for a job may be silent for minutes."""

@@ -27,7 +27,7 @@ from harness.judge.checkers.outside.judge import judge_outside
 from harness.judge.checkers.outside.slots import told_values
 from harness.levels.job.environment import MARK, inherited, refuse_templates
 from harness.levels.job.finished import ExpectedRows
-from harness.levels.job.job_database import AUDIT
+from harness.levels.job.job_database import AUDIT, INBOX
 from harness.levels.job.job_file import JobFile, SinkTable, of_keys_breaches
 from harness.levels.job.job_run import CalmRun, JobRun, JobSetup, Pace
 from harness.levels.job.job_setup import prepared_ground, read_files

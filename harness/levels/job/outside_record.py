@@ -20,6 +20,7 @@ from harness.history.outside import (
     OutsideExpects,
     OutsideHeader,
     OutsideSink,
+    PartRead,
     TableRow,
 )
 from harness.history.verdict import Anomaly, InvariantVerdict, Judgement, Outcome
@@ -48,12 +49,14 @@ def record_of(
     """
     order, calm = run.order, run.calm
     assert calm is not None, "a calm run that has ended is its own twin"
-    seen = run.seen
+    seen, unfollowed = run.seen, run.seen.unfollowed or calm.run.seen.unfollowed
     rows = logged_rows(seen.transactions, seen.columns, run.sessions.sessions, session_of=audited_session)
-    events = events_of(run.recording, list(rows))
+    events = events_of(run.recording, [] if unfollowed else list(rows))
+    if unfollowed:
+        events = [event for event in events if not (isinstance(event, PartRead) and event.of == "log")]
     name = order.job.claims.expected
     return OutsideRecord(
-        header=_header(run, calm, expect_from),
+        header=_header(run, calm, expect_from, changes=not unfollowed),
         events=events,
         judge=judge_of(run) if not unsteady else _told_unsteady(judge_of(run), unsteady),
         whole=not run.cut_off and not run.log.broken,
@@ -66,7 +69,12 @@ def record_of(
             for record in run.records
         ),
         accounting=_accounting(run, calm),
-        threats=(*_not_deterministic(unsteady or {}), *run.notes, *_without_rows(run, calm, expect_from)),
+        threats=(
+            *_not_deterministic(unsteady or {}),
+            *_not_followed(run, unfollowed),
+            *run.notes,
+            *_without_rows(run, calm, expect_from),
+        ),
         pitfalls=connects_for_each_call(calm.messages),
         values=JudgedValues(says=_SAYS[expect_from].format(name=name)),
         extras={
@@ -90,6 +98,16 @@ def _not_deterministic(unsteady: Mapping[str, str]) -> Iterator[str]:
         )
 
 
+def _not_followed(run: JobRun, unfollowed: str) -> Iterator[str]:
+    """A warning if the table changes where the log shows nothing."""
+    if unfollowed:
+        yield (
+            f"Judged from the table alone: rows of {run.order.job.sink.table} change {unfollowed}, and the database's"
+            " log of changes does not show that. What happens between the readings is not claimed: order, fencing, rows"
+            " that were taken away and came back."
+        )
+
+
 def _without_rows(run: JobRun, calm: CalmRun, expect_from: str) -> Iterator[str]:
     """A warning if the calm twin wrote no row for some records: it is then right that they have none."""
     ids = run.offered_ids
@@ -101,7 +119,9 @@ def _without_rows(run: JobRun, calm: CalmRun, expect_from: str) -> Iterator[str]
         )
 
 
-def _header(run: JobRun, calm: CalmRun, expect_from: Literal["given", "calm", "none"]) -> OutsideHeader:
+def _header(
+    run: JobRun, calm: CalmRun, expect_from: Literal["given", "calm", "none"], *, changes: bool
+) -> OutsideHeader:
     order = run.order
     claims, sink, pace = order.job.claims, order.job.sink, calm.pace
     return OutsideHeader(
@@ -115,6 +135,7 @@ def _header(run: JobRun, calm: CalmRun, expect_from: Literal["given", "calm", "n
             rows=sink.rows or "record",
             j=sink.j or None,
             table=sink.table,
+            changes=changes,
         ),
         expect_from=expect_from,
         partitions=order.job.source.partitions,

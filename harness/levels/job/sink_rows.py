@@ -6,6 +6,7 @@ Invariant: a row reads the same from a SELECT and from the log of changes, so th
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,11 @@ from harness.system.json_types import Json, JsonView
 
 _SIGNIFICANT: Final = 6
 """Decimal digits of a FLOAT column, as SELECT shows them."""
+_MOVES_ROWS: Final = re.compile(
+    r"^\s*RENAME\s+TABLE\b|\bRENAME\s+(?!COLUMN\b|INDEX\b|KEY\b|TABLE\b)|"
+    r"\b(EXCHANGE|DROP|TRUNCATE)\s+PARTITION\b|\bIMPORT\s+TABLESPACE\b",
+    re.IGNORECASE,
+)
 _TAKES_ALL: Final = ("TRUNCATE", "DROP TABLE", "CREATE OR REPLACE TABLE")
 
 
@@ -231,6 +237,11 @@ def _rows_in(transactions: Iterable[LoggedTransaction], table: str) -> Iterator[
 def is_of_table(statement: str, table: str) -> bool:
     """Whether a statement of DDL makes, changes or removes `table`."""
     return table in names_in(statement) and " TRIGGER " not in f" {' '.join(statement.upper().split())} "
+
+
+def moves_rows(statement: str, table: str) -> bool:
+    """Whether a statement of DDL brings rows to `table`, or takes some away, of which the log shows none."""
+    return _MOVES_ROWS.search(statement) is not None and table in names_in(statement)
 
 
 def names_in(statement: str) -> set[str]:

@@ -7,7 +7,8 @@ and gets its trigger again; a server that a fault has down is asked again later.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from threading import Lock
@@ -15,11 +16,12 @@ from typing import Any
 
 import pymysql
 
-from harness.levels.job.binlog import LoggedTransaction, LogPosition
-from harness.levels.job.job_database import JobDatabase, TableReading
+from harness.history.values import brief
+from harness.levels.job.binlog import LoggedChange, LoggedTransaction, LogPosition
+from harness.levels.job.job_database import AUDIT, INBOX, JobDatabase, TableReading
 from harness.levels.job.job_file import SinkTable
 from harness.levels.job.recording import JobRecording
-from harness.levels.job.sink_rows import SinkColumns, SinkReplay, id_text, is_of_table
+from harness.levels.job.sink_rows import SinkColumns, SinkReplay, id_text, is_of_table, moves_rows
 from harness.system.errors import UsageError, WorldError
 from harness.system.json_types import JsonView
 
@@ -39,6 +41,11 @@ class TableWatch:
     """The rows that the log shows by now; None: the table is not there yet."""
     why_no_audit: str = ""
     """Why the server refused the trigger that tells sessions."""
+    unfollowed: str = ""
+    """Why the log of changes does not show all that happens to the table; empty: it does."""
+    _any_us: list[int] = field(default_factory=list)
+    _is_renamed: bool = False
+    """Whether rows came with a statement that the log shows without them; those of other tables count then."""
     _row_us: list[int] = field(default_factory=list)
     _digested: int = 0
     _is_audited: bool = False
@@ -46,13 +53,13 @@ class TableWatch:
 
     @property
     def row_times(self) -> Sequence[int]:
-        """When each transaction that changed the table was first seen."""
-        return self._row_us
+        """When each transaction that changed the table was first seen; any table, if rows came by a renaming."""
+        return self._any_us if self._is_renamed else self._row_us
 
     @property
     def longest_gap_us(self) -> int:
         """The longest time between two transactions that changed the table."""
-        return max((b - a for a, b in pairwise(self._row_us)), default=0)
+        return max((b - a for a, b in pairwise(self.row_times)), default=0)
 
     @property
     def rows(self) -> int:
@@ -63,6 +70,12 @@ class TableWatch:
         """Keeps a transaction of the log."""
         with self._lock:
             self.transactions.append(transaction)
+            if moves_rows(transaction.statement, self.sink.table):
+                words = " ".join(transaction.statement.split())
+                self.unfollowed = self.unfollowed or f"by the statement {brief(words, limit=120)}"
+                self._is_renamed = True
+            if any(change.table not in {AUDIT, INBOX} for change in transaction.changes):
+                self._any_us.append(transaction.seen_us)
             if any(change.table == self.sink.table for change in transaction.changes):
                 self._row_us.append(transaction.seen_us)
 
@@ -100,6 +113,8 @@ class TableWatch:
             return
         wanted = [*sink.id, *sink.values, *([sink.j] if sink.j else [])]
         refuse_columns(sink.table, wanted, types)
+        with suppress(pymysql.MySQLError, OSError):
+            self.unfollowed = self.unfollowed or self.database.cascades(sink.table, judged=wanted)
         self.columns = SinkColumns(sink=sink, types=types, offered=self.offered)
         self.replay, self._digested = SinkReplay(columns=self.columns), 0
         self.audit()
@@ -129,9 +144,19 @@ class TableWatch:
         if not made or not all(said.startswith("CREATE TABLE IF NOT EXISTS") for said in words):
             return ""
         try:
-            return re.sub(r" AUTO_INCREMENT=\d+", "", self.database.made_by(self.sink.table))
+            made_by = re.sub(r" AUTO_INCREMENT=\d+", "", self.database.made_by(self.sink.table))
         except (pymysql.MySQLError, OSError):
             return ""
+        # The table that a foreign key refers to is not there before the job has made it.
+        return "" if "FOREIGN KEY" in made_by else made_by
+
+
+def as_replay(columns: SinkColumns, rows: Iterable[Mapping[str, object]]) -> SinkReplay:
+    """The table with these rows, as if a log had shown them."""
+    replay, nowhere = SinkReplay(columns=columns), LogPosition(file="", offset=0)
+    changes = [LoggedChange(op="insert", table=columns.sink.table, now=row) for row in rows]
+    replay.take(LoggedTransaction(end=nowhere, seen_us=0, changes=changes))
+    return replay
 
 
 def note_tables(

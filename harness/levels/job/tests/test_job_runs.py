@@ -31,6 +31,7 @@ from harness.world.world import Credentials
 
 pytestmark = pytest.mark.real
 
+UNLOGGED = Path(__file__).parent / "jobs" / "unlogged_job.py"
 PLAIN = Path(__file__).parent / "jobs" / "plain_job.py"
 AFTER_SECOND = {"id": "kill", "do": "kill_driver", "when": {"sink": "commit", "nth": 2, "moment": "after"}}
 BEFORE_SECOND = {"id": "kill", "do": "kill_driver", "when": {"sink": "commit", "nth": 2, "moment": "before"}}
@@ -169,6 +170,34 @@ def test_a_job_that_is_not_deterministic_is_told_with_both_values_before_a_fault
         values |= {told[2], told[3]}
     assert len(values) == 2 * len(verdict.anomalies)
     assert outcome.threats[0].startswith("The job is not deterministic: without any fault record")
+
+
+@pytest.mark.parametrize(
+    ("word", "why", "failed"),
+    [
+        ("open", "by the foreign key ", {}),
+        ("all", "by the foreign key ", {"V8": {"lost", "changed-again"}}),
+        ("swap", 'by the statement "RENAME TABLE enriched', {}),
+        ("swap-on", 'by the statement "RENAME TABLE enriched', {"V8": {"lost", "changed-again"}}),
+    ],
+)
+def test_a_table_that_changes_below_the_log_is_judged_from_itself_alone_and_that_is_said(
+    stage: OpenLevels, word: str, why: str, failed: dict[str, set[str]]
+) -> None:
+    when = {"sink": "write", "nth": 25, "moment": "after"}
+    order = _order(word, kind="folder", faults=[{"id": "kill", "do": "kill_driver", "when": when}])
+    job = order.job.job.model_copy(update={"command": (sys.executable, str(UNLOGGED), word)})
+    sink = order.job.sink.model_copy(update={"write": "replace"})
+
+    outcome = stage.run(replace(order, job=order.job.model_copy(update={"job": job, "sink": sink})))
+
+    assert set(_failed(outcome)) == set(failed), outcome.judgement
+    assert _failed(outcome).get("V8", set()) <= failed.get("V8", set())
+    assert outcome.judgement.outcome is (Outcome.FAIL if failed else Outcome.PASS)
+    said = [threat for threat in outcome.threats if threat.startswith("Judged from the table alone")]
+    assert len(said) == 1
+    assert why in said[0]
+    assert _events(outcome, "row") == []
 
 
 def test_a_job_that_commits_rows_before_its_position_doubles(stage: OpenLevels) -> None:

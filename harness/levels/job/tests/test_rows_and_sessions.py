@@ -18,7 +18,7 @@ from harness.levels.job.job_file import Job, JobFile, SinkTable
 from harness.levels.job.recording import JobRecording, events_of, logged_rows
 from harness.levels.job.records import JobInput, SourceRecord
 from harness.levels.job.sessions import JobSessions, SessionsFollowed
-from harness.levels.job.sink_rows import SinkColumns, SinkReplay, as_keys, is_of_table
+from harness.levels.job.sink_rows import SinkColumns, SinkReplay, as_keys, is_of_table, moves_rows
 from harness.levels.job.spark_engine import SparkEnd
 
 if TYPE_CHECKING:
@@ -47,6 +47,25 @@ def _insert(**values: Any) -> LoggedChange:
 
 
 # ------------------------------------------------------------------------------------------------ rows
+
+
+@pytest.mark.parametrize(
+    ("statement", "moves"),
+    [
+        ("RENAME TABLE `enriched` TO old, staging TO enriched", True),
+        ("rename table staging to db.enriched", True),
+        ("ALTER TABLE staging RENAME TO enriched", True),
+        ("ALTER TABLE enriched EXCHANGE PARTITION p0 WITH TABLE staging", True),
+        ("ALTER TABLE enriched TRUNCATE PARTITION p0", True),
+        ("ALTER TABLE enriched RENAME COLUMN a TO b", False),
+        ("ALTER TABLE enriched RENAME INDEX a TO b", False),
+        ("ALTER TABLE enriched ADD COLUMN a INT", False),
+        ("RENAME TABLE one TO another", False),
+        ("TRUNCATE TABLE enriched", False),
+    ],
+)
+def test_statements_that_bring_or_take_rows_without_the_log_are_known(statement: str, *, moves: bool) -> None:
+    assert moves_rows(statement, "enriched") is moves
 
 
 @pytest.mark.parametrize(

@@ -43,8 +43,9 @@ if TYPE_CHECKING:
         help="Kill the whole job at each message to the sink in turn, before and after it; SCENARIO gives the records "
              "only.  [default scenario: killed-at-message]")  # fmt: skip
 @option("--expected", default=None, metavar="MODULE:FUNCTION|calm|none",
-        help="What the table must hold: `def expected(record, rows) -> list`; calm: what the job writes without "
-             "faults; none: values are not judged.  [default: `claims.expected` of the job file]")  # fmt: skip
+        help="What the table must hold: `def expected(record, rows) -> list`, or of all `records` where rows are of "
+             "keys; calm: what the job writes without faults; none: values are not judged.  [default: "
+             "`claims.expected` of the job file]")  # fmt: skip
 @runs_option
 @option("--data-seed", type=click.IntRange(min=0), default=None,
         help="Seed of the records and rows, the same in all runs.  [default: that of the first run]")  # fmt: skip

@@ -199,7 +199,12 @@ class JobPlays:
             return calm_of(run, hint=f"; {says}")
         site.observer.phase("calm", says)
         again = self._made_run(replace(order, job=job), given, site, world, calm=None)
-        if again.how is not None and _rows_by_id(run, job.sink) != _rows_by_id(again, job.sink):
+        tables = [
+            {text: sorted(repr(row.v) for row in rows) for text, rows in _rows_by_id(one, job.sink).items()}
+            for one in (run, again)
+            if one.readings and one.seen.columns is not None
+        ]
+        if len(tables) > 1 and tables[0] != tables[1]:
             return calm_of(run)
         return calm_of(again, keyed=f"{says[0].upper()}{says[1:]}; this run was judged so.")
 

@@ -218,7 +218,7 @@ def as_keys(
         why = (
             f"the row of {', '.join(unique)} gets other ids, first {rewritten[0][0]}, then {rewritten[0][1]}"
         )
-    elif 2 * len(foreign) > len(values_of) or (foreign and any(len(seen) > 1 for seen in values_of.values())):
+    elif 2 * len(foreign) > len(values_of):
         update, why = {}, f"{len(foreign)} of {len(values_of)} ids are no record's, the first is {foreign[0]}"
     elif values_of.keys() == set(map(str, keys)) and len(values_of) < len(columns.offered):
         update, why = {}, f"its {len(values_of)} ids are the keys of the {len(columns.offered)} records"

@@ -346,8 +346,8 @@ class JobRun:
             self.recording.note("finished", how=self.how)
             if self.how == "all-rows" and self.order.job.job.ends == "exit":
                 self.notes.append(
-                    f"Start {self.starts.count} had nothing left to read and did not exit: it asks the table `inbox`"
-                    " only for rows behind its position, and the view `inbox_end` tells the end."
+                    f"Start {self.starts.count} had nothing left to read and did not exit. If it asks the table `inbox`"
+                    " only for rows behind its position, the view `inbox_end` tells it the end."
                 )
         elif self.gave_up:
             self.recording.note("giveup", why=self.gave_up)

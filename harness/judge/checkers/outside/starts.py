@@ -84,12 +84,16 @@ def _fault_at(trace: OutsideTrace, giveup: JobGiveUp) -> str:
 
 
 def _poisoned(trace: OutsideTrace) -> str:
-    """Whether the last start failed after a record that no right job can process."""
+    """Whether the last start failed after a record that no right job can process, or after a sentinel."""
     highest = trace.highest_start()
     failed = next((one for one in trace.exits if one.start == highest and is_failed_exit(one)), None)
     if failed is None:
         return ""
     for key, record in trace.records.by_key.items():
+        if record.sentinel and record.n < failed.n:
+            return (
+                f"start {highest} failed (event {failed.n}) after {named((key, None))}, which is a sentinel"
+            )
         if record.fails and record.n < failed.n and key not in trace.readings[1].dead:
             return f"start {highest} failed (event {failed.n}) after {named((key, None))}, which no job can process"
     return ""
@@ -142,9 +146,13 @@ def _is_explained(trace: OutsideTrace, exit_: JobExit) -> bool:
         return True
     if any(start.start > exit_.start and start.n < exit_.n for start in trace.starts.values()):
         return True
-    if not isinstance(exit_.code, int) or trace.header.dead_letters is not None:
+    if not isinstance(exit_.code, int):
         return False
-    return any(record.fails and record.n < exit_.n for record in trace.records.by_key.values())
+    takes_letters = trace.header.dead_letters is not None
+    return any(
+        record.n < exit_.n and (record.sentinel or (record.fails and not takes_letters))
+        for record in trace.records.by_key.values()
+    )
 
 
 def _causes(trace: OutsideTrace, fault: JobFaultSpan, exit_: JobExit) -> bool:

@@ -540,7 +540,8 @@ def _v16(page: Page) -> Opinion:
     for e in page.all("exit"):
         if e["start"] == highest and page.bad_exit(e):
             for key, offer in page.offers.items():
-                if offer.get("fails") and offer["n"] < e["n"] and key not in page.dead(1):
+                poisoned = offer.get("fails") and key not in page.dead(1)
+                if (poisoned or page.is_sentinel(key)) and offer["n"] < e["n"]:
                     return "unknown", Counter()
     at = page.replay(giveup["n"]) if page.log_shows else page.table(1)
     for key in page.subjects:
@@ -660,8 +661,9 @@ def _explained(page: Page, e: Json) -> bool:
             return True
     if any(s["start"] > e["start"] and s["n"] < e["n"] for s in page.all("start")):
         return True
-    poisoned = any(offer.get("fails") and offer["n"] < e["n"] for offer in page.offers.values())
-    return "code" in e and page.dead_letters is None and poisoned
+    before = [offer for offer in page.offers.values() if offer["n"] < e["n"]]
+    poisoned = page.dead_letters is None and any(offer.get("fails") for offer in before)
+    return "code" in e and (poisoned or any(offer.get("sentinel") for offer in before))
 
 
 def opinions_on(lines: list[Json]) -> dict[str, Opinion]:

@@ -109,6 +109,7 @@ def _with_consequences(judgement: Judgement, read: _Read) -> Judgement:
         if isinstance(e, In) and e.expect is not UNSET and e.id in answers
         else e
         for e in events
+        if isinstance(e, Event)
     ]
     left = {verdict.invariant for verdict in judge(header, as_if_right).convicted()}
     follows = convicted - left - {_ANSWERS}

@@ -1,4 +1,4 @@
-"""Evidence at level sim is what clients got: an act that counts and changes nothing has none (T20)."""
+"""Evidence at level sim is what clients got: an act that counts and changes nothing has none."""
 
 from __future__ import annotations
 

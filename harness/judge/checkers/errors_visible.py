@@ -24,7 +24,8 @@ from msgspec import UNSET
 
 from harness.history.event import Close, Commit, Dead, Done, Ended, Failed, Id, Kill, Out, Res, Row
 from harness.history.header import Header
-from harness.history.values import listed, same, shown
+from harness.history.policies import against_policy, is_failure, is_judged, policy_for
+from harness.history.values import listed, shown
 from harness.history.verdict import Anomaly, let
 from harness.judge.checkers.history_trace import AttemptTrace
 from harness.judge.checkers.indexed_history import IndexedHistory, SubtaskView
@@ -136,34 +137,6 @@ class _Ends:
         return None
 
 
-def is_judged(res: Res, header: Header) -> bool:
-    """Whether V20 asks what this outcome yields: a failure, or a timeout whose yield is declared."""
-    return is_failure(res) or (res.r == "timeout" and (header.raised or header.substitute is not None))
-
-
-def policy_for(res: Res, header: Header) -> str | None:
-    """What the operator declares for the failure that an outcome is; None: nothing."""
-    return header.operator.on_timeout if res.r == "timeout" else header.operator.on_error
-
-
-def against_policy(res: Res, header: Header) -> str | None:
-    """The class of what is wrong with an outcome by the header alone; None: nothing."""
-    is_error = res.r == "fail" or (res.r == "timeout" and res.error is not UNSET)
-    if res.r == "timeout":
-        if header.substitute is not None:
-            yielded = [] if res.v is UNSET else res.v
-            return "wrong-substitute" if is_error or not same(yielded, list(header.substitute)) else None
-        if header.raised and not is_error and policy_for(res, header) in ("fail", "dead"):
-            return "wrong-substitute"
-    if not header.raised:
-        return None
-    if is_error:
-        is_kept = res.raised is not UNSET and same(res.error, res.raised)
-        # Where a failure fails the task an operator may well wrap it, as Flink does.
-        return None if is_kept or policy_for(res, header) != "dead" else "error-altered"
-    return "result-of-error" if res.r == "ok" and res.raised is not UNSET else None
-
-
 def _against_policy(kind: str, res: Res, header: Header) -> Anomaly:
     raised = f"the error {shown(res.raised)}" if res.raised is not UNSET else "no error"
     error = f"the error {shown(res.error)}" if res.error is not UNSET else "no error"
@@ -259,13 +232,6 @@ def _swallowed(view: SubtaskView, attempt: AttemptTrace, res: Res) -> Anomaly:
 
 def _named(res: Res) -> str:
     return f"record {shown(res.id)} in attempt {res.a} of subtask {res.s}"
-
-
-def is_failure(event: object) -> bool:
-    """Whether it is an outcome by which a record fails for good."""
-    if not isinstance(event, Res):
-        return False
-    return (event.r == "fail" and event.final) or (event.r == "timeout" and event.error is not UNSET)
 
 
 class _Letters:

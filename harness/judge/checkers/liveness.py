@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import NamedTuple
 
-from harness.history.event import PLANTED, Call, Dead, FaultEvent, GiveUp, Id, In, Out, Owm, Res, Restore, Wm
-from harness.history.header import Header
+from harness.history.event import Call, Dead, FaultEvent, GiveUp, Id, In, Out, Owm, Res, Restore, Wm
+from harness.history.service import UNSERVED_PERCENT, Service
 from harness.history.stalls import fault_spans
 from harness.history.values import shown
 from harness.history.verdict import Anomaly, let, let_all
@@ -28,11 +28,6 @@ from harness.judge.checkers.invariant import Findings, Invariant, convict
 
 _US_PER_MS = 1000
 _SINCE_NAMED = 4
-_OUTCOMES_MIN = 20
-"""So many outcomes before the first fault, and after the last one, let V16 compare them."""
-_CALM_UNSERVED_PERCENT = 10
-"""With more failures and timeouts than this before the first fault, a run says nothing about service."""
-_UNSERVED_PERCENT = 25
 
 
 class Liveness(Invariant):
@@ -60,7 +55,7 @@ class Liveness(Invariant):
             for event in sorted(counted, key=attrgetter("n")):
                 service.step(event)
         if service.is_gone:
-            anomalies.append(service.anomaly())
+            anomalies.append(_unserved(service))
         if not case.finished and not case.trace.giveups:
             pending.append("the run did not finish normally, and the history has no giveup")
         return Findings(
@@ -68,74 +63,24 @@ class Liveness(Invariant):
         )
 
 
-class Service:
-    """Counts the final outcomes before the first fault and after the last one. Mutable: a fold over the history.
-
-    Failures that the scenario itself plans do not count.
-    """
-
-    def __init__(self, header: Header) -> None:
-        after = header.bounds.service_after
-        self.is_claimed = after is not None
-        self._grace_us = ((after or 0) + header.operator.timeout_ms) * _US_PER_MS
-        """A timeout that comes later belongs to a call that was made after the bound."""
-        self._active = 0
-        self._healed: FaultEvent | None = None
-        self._before = [0, 0]
-        """How many outcomes, and how many of them are a failure or a timeout."""
-        self._after = [0, 0]
-        self._first: Res | None = None
-        self._last: Res | None = None
-        """The first and the last outcome after the bound that are none."""
-        self._has_begun = False
-
-    def step(self, event: FaultEvent | Res) -> None:
-        """The events come in their order."""
-        if isinstance(event, FaultEvent):
-            self._has_begun = True
-            self._active += 1 if event.phase == "begin" else -1
-            self._healed = event if event.phase == "end" else None
-            self._after, self._first = [0, 0], None
-        elif event.final and event.by != PLANTED:
-            if self._has_begun:
-                healed = self._healed
-                if self._active or healed is None or event.t < healed.t + self._grace_us:
-                    return
-            counts = self._after if self._has_begun else self._before
-            counts[0] += 1
-            if event.r in ("fail", "timeout"):
-                counts[1] += 1
-                self._first, self._last = self._first or event, event
-
-    @property
-    def is_gone(self) -> bool:
-        """Whether calls were answered before the first fault and are not after the last one."""
-        (calm, calm_unserved), (healed, unserved) = self._before, self._after
-        return (
-            self.is_claimed
-            and min(calm, healed) >= _OUTCOMES_MIN
-            and calm_unserved * 100 <= calm * _CALM_UNSERVED_PERCENT
-            and unserved * 100 > healed * _UNSERVED_PERCENT
-        )
-
-    def anomaly(self) -> Anomaly:
-        healed, first, last = self._healed, self._first, self._last
-        assert healed is not None
-        assert first is not None
-        assert last is not None
-        grace_ms = self._grace_us // _US_PER_MS
-        told = f"{self._after[1]} of {self._after[0]} outcomes are failures or timeouts"
-        say = (
-            f"service does not return: from {grace_ms} ms after the end of the last fault (event {healed.n}) on {told},"
-            f" and before the first fault {self._before[1]} of {self._before[0]}"
-        )
-        then = [
-            f"The last fault ended at {let(healed.n)}, and no fault was active after it.",
-            f"From {grace_ms} ms after it on, {told}; the first is {let(first.n)}, the last {let(last.n)}.",
-            f"Before the first fault {self._before[1]} of {self._before[0]} were.",
-        ]
-        rule = f"once the last fault has healed, at most {_UNSERVED_PERCENT} % of the outcomes are failures or timeouts"
-        return convict("unserved", None, {healed.n, first.n, last.n}, say, then, rule)
+def _unserved(service: Service) -> Anomaly:
+    healed, first, last = service.healed, service.first, service.last
+    assert healed is not None
+    assert first is not None
+    assert last is not None
+    (calm, calm_unserved), (later, unserved) = service.before, service.after
+    told = f"{unserved} of {later} outcomes are failures or timeouts"
+    say = (
+        f"service does not return: from {service.grace_ms} ms after the end of the last fault (event {healed.n}) on"
+        f" {told}, and before the first fault {calm_unserved} of {calm}"
+    )
+    then = [
+        f"The last fault ended at {let(healed.n)}, and no fault was active after it.",
+        f"From {service.grace_ms} ms after it on, {told}; the first is {let(first.n)}, the last {let(last.n)}.",
+        f"Before the first fault {calm_unserved} of {calm} were.",
+    ]
+    rule = f"once the last fault has healed, at most {UNSERVED_PERCENT} % of the outcomes are failures or timeouts"
+    return convict("unserved", None, {healed.n, first.n, last.n}, say, then, rule)
 
 
 def _excuse(case: IndexedHistory, giveup: GiveUp) -> str:

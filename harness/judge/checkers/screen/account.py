@@ -13,8 +13,8 @@ from msgspec import UNSET
 
 from harness.history.event import CAUSES_OUTSIDE, Effect, Failed, FaultEvent, Id, Kill, Start
 from harness.history.header import Header
+from harness.history.service import Service
 from harness.history.stalls import Stalls
-from harness.judge.checkers.liveness import Service
 from harness.judge.checkers.screen.totals import Distinct, ExpectedRows, Irregular, Sums
 
 US_PER_MS = 1000

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from harness.history.event import Call, Dead, End, Failed, Id, In, Out, Owm, Res, Restore, Snap, Wm
+from harness.history.policies import against_policy, is_judged
 from harness.history.values import same
-from harness.judge.checkers.errors_visible import against_policy, is_judged
 from harness.judge.checkers.screen.tables import Epoch
 from harness.judge.checkers.screen.totals import Entry, ExpectedRows, Irregular, Segment, Sums, alike
 from harness.system.json_types import JsonView

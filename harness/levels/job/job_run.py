@@ -34,7 +34,7 @@ from harness.levels.job.finished import (
     needs_sentinels,
     wrong_keys,
 )
-from harness.levels.job.job_database import JobDatabase, TableReading
+from harness.levels.job.job_database import INBOX, JobDatabase, TableReading
 from harness.levels.job.job_faults import JobFaults
 from harness.levels.job.lookup_log import LookupLog
 from harness.levels.job.offering import Offering
@@ -44,7 +44,7 @@ from harness.levels.job.recording import JobRecording
 from harness.levels.job.records import JobInput
 from harness.levels.job.sessions import SessionsFollowed
 from harness.levels.job.sink_rows import SinkReplay, id_text
-from harness.levels.job.sources import INBOX, JobSource
+from harness.levels.job.sources import JobSource
 from harness.levels.job.spark_engine import find_checkpoints, is_spark, spark_is_behind
 from harness.levels.job.table_watch import TableWatch, as_replay, note_tables
 from harness.levels.job.traffic import Message, Traffic, noted, requests_over

@@ -35,7 +35,7 @@ from harness.levels.job.order import JobOrder
 from harness.levels.job.outside_record import record_of
 from harness.levels.job.records import JobInput, SourceRecord, StatedRecord, read_input
 from harness.levels.job.sink_rows import SinkRow, as_keys, by_id, id_text, told_value
-from harness.levels.job.sources import INBOX, source_of
+from harness.levels.job.sources import source_of
 from harness.levels.job.spark_engine import find_checkpoints
 from harness.levels.job.traffic import requests_over
 from harness.levels.job.unmet import refuse_unmet, refuse_unmet_by_calm

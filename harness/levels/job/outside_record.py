@@ -5,6 +5,7 @@ Invariant: what the header claims is what the job file says; a number in it was 
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -31,6 +32,8 @@ from harness.levels.job.lookup_log import connects_for_each_call
 from harness.levels.job.offering import GAPS
 from harness.levels.job.recording import events_of, logged_rows
 from harness.levels.job.sink_rows import id_text
+from harness.levels.job.traffic import uncommitted
+from harness.scenario.outcome import Pitfall
 from harness.scenario.plan import JudgedValues
 
 _SAYS = {
@@ -54,9 +57,9 @@ def record_of(
     events = events_of(run.recording, [] if unfollowed else list(rows))
     if unfollowed:
         events = [event for event in events if not (isinstance(event, PartRead) and event.of == "log")]
-    name = order.job.claims.expected
+    name, header = order.job.claims.expected, _header(run, calm, expect_from, changes=not unfollowed)
     return OutsideRecord(
-        header=_header(run, calm, expect_from, changes=not unfollowed),
+        header=header,
         events=events,
         judge=judge_of(run) if not unsteady else _told_unsteady(judge_of(run), unsteady),
         whole=not run.cut_off and not run.log.broken,
@@ -75,7 +78,7 @@ def record_of(
             *run.notes,
             *_without_rows(run, calm, expect_from),
         ),
-        pitfalls=connects_for_each_call(calm.messages),
+        pitfalls=(*connects_for_each_call(calm.messages), *_left_open(run, header, events)),
         values=JudgedValues(says=_SAYS[expect_from].format(name=name)),
         extras={
             "job": {
@@ -87,6 +90,45 @@ def record_of(
             }
         },
     )
+
+
+def _left_open(run: JobRun, header: OutsideHeader, events: Sequence[OutsideEvent]) -> Iterator[Pitfall]:
+    """The cause of what V8 convicts, if a start that ended well by itself had left writes without a COMMIT.
+
+    A start that was killed rightly leaves some; so does one beside another, of which it is not known whose they are.
+    """
+    table, ends = run.order.job.sink.table, _ends_of_starts(run)
+    for connection, writes in uncommitted(run.faults.traffic.messages, table).items():
+        living = [
+            start
+            for start, (begun_us, ended_us, _) in ends.items()
+            if begun_us <= writes[-1].t_us <= ended_us
+        ]
+        if len(living) != 1 or not ends[living[0]][2]:
+            continue
+        if any(one.invariant == "V8" for one in judge_of(run)(header, events).convicted()):
+            at_s = (writes[0].t_us - run.recording.began_us) / 1e6
+            yield Pitfall(
+                name="left-uncommitted",
+                says=f"{len(writes)} statements such as {writes[0].name}, from {at_s:.3f} s on, were answered with OK"
+                f" on connection {connection}, and no COMMIT followed there before start {living[0]} exited with"
+                " code 0.",
+                advice="Commit, or set autocommit on each connection: a new one, after an error, has the default.",
+                evidence={"statements": len(writes), "connection": connection, "start": living[0]},
+            )
+            return
+
+
+def _ends_of_starts(run: JobRun) -> Mapping[int, tuple[int, float, bool]]:
+    """When each start began and exited, and whether it did so by itself with code 0."""
+    found: dict[int, tuple[int, float, bool]] = {}
+    for t_us, _, kind, fields in run.recording.told():
+        if kind == "start":
+            found[fields["start"]] = (t_us, math.inf, False)
+        elif kind == "exit":
+            is_well = fields.get("code") == 0 and fields.get("by") is None
+            found[fields["start"]] = (found[fields["start"]][0], t_us, is_well)
+    return found
 
 
 def _not_deterministic(unsteady: Mapping[str, str]) -> Iterator[str]:

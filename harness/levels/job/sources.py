@@ -17,6 +17,7 @@ import pymysql
 
 from harness.database.endpoint import Endpoint, MySqlConnection, connect
 from harness.faults.real.sites import SourceBroker
+from harness.levels.job.job_database import INBOX
 from harness.levels.job.job_file import JobFile
 from harness.levels.job.records import SourceRecord
 from harness.levels.job.spark_engine import SparkEnd
@@ -119,7 +120,6 @@ class FileSource:
         """The file goes with the run's folder."""
 
 
-INBOX: Final = "inbox"
 _InboxRow = tuple[int, str, str, str, bool]
 """Position, id, key, body, and whether it is the last."""
 

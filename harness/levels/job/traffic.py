@@ -7,7 +7,7 @@ answer is kept with no end, and nothing is concluded from what a client did not 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -101,6 +101,32 @@ def are_at_once(messages: Iterable[Message]) -> bool:
         if len(waiting) > 1:
             return True
     return False
+
+
+_LEAVES_OPEN: Final = frozenset({"select", "with", "show", "insert", "update", "delete", "replace", "load"})
+"""Statements that neither begin nor end a transaction; any other one may (SET, CALL, DDL)."""
+
+
+def uncommitted(messages: Iterable[Message], table: str) -> Mapping[int, Sequence[Message]]:
+    """By connection to the sink: the last writes to `table` that were answered with OK, and that nothing committed.
+
+    The last one of a connection is behind them, whatever it was: so much later the transaction was still open.
+    """
+    asked: dict[int, list[Message]] = {}
+    writes: dict[int, list[Message]] = {}
+    for one in messages:
+        if one.link != "sink" or one.command == "quit":
+            continue
+        if one.side == "request":
+            asked.setdefault(one.connection, []).append(one)
+            if one.commits or (one.statement not in _LEAVES_OPEN and one.command != "ping"):
+                writes.pop(one.connection, None)
+        elif waiting := asked.get(one.connection):
+            request = waiting.pop(0)
+            names = {name.rpartition(".")[2] for name in request.tables}
+            if one.reply == "ok" and request.writes and not request.commits and table.lower() in names:
+                writes.setdefault(one.connection, []).append(request)
+    return writes
 
 
 @contextmanager

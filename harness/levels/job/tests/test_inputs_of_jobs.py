@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,7 +20,7 @@ from harness.levels.job.job_scenario import JobScenario
 from harness.levels.job.job_scenarios import apply_job_settings, load_jobs
 from harness.levels.job.lookup_log import connects_for_each_call, is_lookup, literals
 from harness.levels.job.records import read_input
-from harness.levels.job.traffic import Message
+from harness.levels.job.traffic import Message, uncommitted
 from harness.levels.job.unmet import refuse_moments
 from harness.scenario.workloads.shape import Lookup
 from harness.scenario.yaml_text import ScenarioProblems
@@ -348,6 +349,41 @@ def _sent(statement: str, count: int, tables: str = "enriched") -> list[Message]
         )
         for n in range(count)
     ]  # fmt: skip
+
+
+def _answered(request: Message, reply: str = "ok") -> list[Message]:
+    return [request, replace(request, side="answer", reply=reply)]
+
+
+@pytest.mark.parametrize(
+    ("later", "is_open"),
+    [
+        ([], True),
+        (["select"], True),
+        (["commit"], False),
+        (["rollback"], False),
+        (["begin"], False),
+        (["set"], False),  # it may set autocommit, which commits
+        (["create"], False),
+    ],
+)
+def test_a_write_is_uncommitted_if_nothing_that_may_commit_follows_on_its_connection(
+    later: list[str], *, is_open: bool
+) -> None:
+    sent = [*_sent("insert", 1), *(message for word in later for message in _sent(word, 1, ""))]
+    messages = [message for request in sent for message in _answered(request)]
+
+    assert bool(uncommitted(messages, "enriched")) is is_open
+
+
+def test_a_write_that_failed_or_was_of_another_table_or_was_committed_by_the_server_is_not_left_open() -> (
+    None
+):
+    (insert,) = _sent("insert", 1)
+
+    assert not uncommitted(_answered(insert, "error"), "enriched")
+    assert not uncommitted(_answered(insert), "offsets")
+    assert not uncommitted(_answered(replace(insert, commits=True)), "enriched")
 
 
 def test_a_moment_that_the_job_is_far_from_is_refused_before_the_run() -> None:

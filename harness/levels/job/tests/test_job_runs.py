@@ -200,6 +200,23 @@ def test_a_table_that_changes_below_the_log_is_judged_from_itself_alone_and_that
     assert _events(outcome, "row") == []
 
 
+@pytest.mark.parametrize(("word", "failed"), [("forgets", {"V8": {"lost", "changed-again"}}), ("again", {})])
+def test_writes_that_a_start_leaves_without_a_commit_are_named_as_the_cause(
+    stage: OpenLevels, word: str, failed: dict[str, set[str]]
+) -> None:
+    when = {"sink": "write", "nth": 2, "moment": "before"}
+    reset = {"id": "reset", "do": "reset_now", "link": "sink", "when": when}
+
+    outcome = stage.run(_order("right", word, faults=[reset]))
+
+    assert _failed(outcome) == failed
+    named = [pitfall for pitfall in outcome.pitfalls if pitfall.name == "left-uncommitted"]
+    assert bool(named) is bool(failed)
+    for pitfall in named:
+        assert "INSERT enriched" in pitfall.says
+        assert "before start 1 exited with code 0" in pitfall.says
+
+
 def test_a_job_that_commits_rows_before_its_position_doubles(stage: OpenLevels) -> None:
     outcome = stage.run(_order("append"))
     assert _failed(outcome) == {"V8": {"duplicate"}}

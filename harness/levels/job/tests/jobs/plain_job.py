@@ -26,6 +26,8 @@
     pace=S       pauses for S seconds before each batch
     nonsense     writes another name each time
     skips        leaves out a record whose lookup fails: loses it
+    forgets      goes on after a lost connection on a new one, and writes there without a COMMIT
+    again        the same, with a COMMIT
     connects     opens a connection for the lookups of each batch
     briefly      opens a connection for the writes of each batch
     in-one       sends each transaction in one query, from START TRANSACTION to COMMIT
@@ -193,7 +195,24 @@ def written(sink: Any, rows: list[Any], position: int) -> None:
                     execute_prepared(sink, statement)
                 else:
                     cursor.execute(statement)
-        sink.commit()
+        if not ("forgets" in WORDS and LOST):
+            sink.commit()
+
+
+def written_again(sink: Any, rows: list[Any], position: int) -> None:
+    """Writes a batch; on a new connection if the old one is lost."""
+    try:
+        written(sink, rows, position)
+    except pymysql.MySQLError:
+        if not WORDS & {"forgets", "again"}:
+            raise
+        LOST.append(position)
+        sink.connect()
+        written(sink, rows, position)
+
+
+LOST: list[int] = []
+"""The positions at which the connection was lost."""
 
 
 def execute_prepared(sink: Any, statement: str) -> None:
@@ -207,7 +226,7 @@ def execute_prepared(sink: Any, statement: str) -> None:
 def buffered(sink: Any, rows: list[Any], position: int) -> list[Any]:
     """Writes the rows if there are enough; those that still wait."""
     if len(rows) >= seconds("buffer"):
-        written(sink, rows, position)
+        written_again(sink, rows, position)
         return []
     if CYCLE.startswith("place"):
         written(sink, [], position)

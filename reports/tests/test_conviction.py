@@ -63,7 +63,9 @@ def test_what_follows_from_another_violation_is_folded_everywhere_l3(tmp_path: P
     view = view_of([section.outcome])
     texts = (out.getvalue(), markdown_text(view, title="t"), html.unescape(page_text(view, title="t")))
 
-    assert section.reading.sentence.startswith("This run violates V8 and V10, and 1 that follows from V8 (V5).")
+    assert section.reading.sentence.startswith(
+        "This run violates V8 and V10, and 1 that follows from V8 (V5)."
+    )
     assert all(line in text for text in texts)
     assert "V5 VIOLATED" not in texts[0]
     document = json.loads(document_text(document_of(view, title="t")))

@@ -10,7 +10,7 @@ each attempt that has such an event, times the faults; memory grows with attempt
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -159,8 +159,9 @@ class _Causes:
 
     def _follows_a_call(self, incident: _Incident) -> bool:
         """Whether a call failed before, by the declared policy, and that failure was itself asked for."""
+        calls = _calls_of(incident.attempt)
         for res in self.failures_of_calls(incident):
-            since, took_us = _since_call(incident.attempt, res)
+            since, took_us = _since_call(calls, res)
             at_once = res.r == "fail" and took_us < _AT_ONCE_US
             if self._named(res.by, res.n, incident.began):
                 return True
@@ -182,11 +183,20 @@ class _Causes:
                 return False
 
 
-def _since_call(attempt: AttemptTrace, res: Res) -> tuple[Call | Res, float]:
-    """The first call of the record of `res` in the attempt, and how long the call took that `res` ends."""
-    calls = [event for event in attempt.events if isinstance(event, Call) and event.id == res.id]
-    ended = [call.t for call in calls if call.try_ == res.try_ and call.n < res.n]
-    return (calls[0] if calls else res), (res.t - ended[-1] if ended else math.inf)
+def _calls_of(attempt: AttemptTrace) -> dict[int | str, list[Call]]:
+    """The calls of each record, in their order."""
+    calls: dict[int | str, list[Call]] = {}
+    for event in attempt.events:
+        if isinstance(event, Call):
+            calls.setdefault(event.id, []).append(event)
+    return calls
+
+
+def _since_call(calls: Mapping[int | str, Sequence[Call]], res: Res) -> tuple[Call | Res, float]:
+    """The first call of the record of `res`, and how long the call took that `res` ends."""
+    own = calls.get(res.id, ())
+    ended = [call.t for call in own if call.try_ == res.try_ and call.n < res.n]
+    return (own[0] if own else res), (res.t - ended[-1] if ended else math.inf)
 
 
 def _unexplained(incident: _Incident, causes: _Causes) -> Anomaly:
@@ -235,7 +245,7 @@ def _unexplained(incident: _Incident, causes: _Causes) -> Anomaly:
 
 def _no_fault(attempt: AttemptTrace, res: Res, causes: _Causes) -> str:
     """Why no fault explains the call's failure, with what was on if anything was."""
-    since, took_us = _since_call(attempt, res)
+    since, took_us = _since_call(_calls_of(attempt), res)
     able = [*causes.able("res", res.s, until=res.n, since=since)]
     late = [*causes.able("late", res.s, until=res.n, since=since)]
     if not (able or late):

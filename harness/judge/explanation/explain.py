@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import msgspec
 from msgspec import UNSET
@@ -99,8 +100,9 @@ def _with_consequences(judgement: Judgement, read: _Read) -> Judgement:
         return judgement
     if judgement.accounting.get("events", 0) > _EVENTS_MAX:
         return judgement
-    header, events = read()
+    header, both = read()
     assert isinstance(header, Header), "it is not seen from outside"
+    events = cast("Sequence[Event]", both)
     answers = {
         e.id: e.v for e in events if isinstance(e, Res) and e.final and e.r == "ok" and e.v is not UNSET
     }

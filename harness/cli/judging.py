@@ -25,8 +25,10 @@ from harness.cli.history_files import HistoryFile
 from harness.history.convert import convert
 from harness.history.invariants import INVARIANTS
 from harness.history.outside import OUTSIDE
+from harness.history.read import read_whole
 from harness.history.strict_json import integers_of_any_length
 from harness.history.verdict import ANOMALIES_IN_FULL, Anomaly, InvariantVerdict, Judgement, Outcome
+from harness.judge.checkers.consequences import with_consequences
 from harness.judge.checkers.invariant import Invariant
 from harness.judge.checkers.judge import Malformed
 from harness.judge.checkers.outside.judge import SEEN_FROM_OUTSIDE, judge_history
@@ -344,6 +346,7 @@ def answer_by(judging: Callable[[Sequence[Invariant]], Judged], history: History
             judged = judging(chosen)
             if isinstance(judged, Judgement):
                 second = second_opinion(history.path, judged) if wish.second else None
+                judged = with_consequences(judged, lambda: read_whole(history.path))
                 judged = explained_file(judged, history.path)
         except (UsageError, WorldError) as error:
             return Answer(code=error.exit_code, complaint=f"{history.name}: {error}")

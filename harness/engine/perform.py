@@ -15,6 +15,7 @@ from harness.engine.cross_checks import refuse_other_record
 from harness.engine.level import OutsideRecord, Play, Ran, RunRecord, RunSite
 from harness.history.files import write
 from harness.history.verdict import Judgement, Outcome, worst
+from harness.judge.checkers.consequences import with_consequences
 from harness.judge.explanation.measures import (
     judged_thresholds,
     measures_of,
@@ -74,6 +75,9 @@ def perform(order: AnyOrder, *, play: Play, site: RunSite) -> RunOutcome:
     write(history, record.header, record.events)
     outcome, unnamed = outcome_of(order, record), _unnamed(order.scenario, record)
     judgement = outcome.judgement
+    if isinstance(record, RunRecord):
+        header, events = record.header, record.events
+        judgement = with_consequences(judgement, lambda: (header, events))
     if unnamed:
         judgement = replace(judgement, outcome=worst([judgement.outcome, Outcome.VACUOUS]))
     judged_us = monotonic_us()

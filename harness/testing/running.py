@@ -34,6 +34,7 @@ from harness.history.read import read_whole
 from harness.history.strict_json import integers_of_any_length
 from harness.history.verdict import ANOMALIES_IN_FULL, Judgement, Outcome
 from harness.judge.canaries.canary import canaries, overlooked
+from harness.judge.checkers.consequences import with_consequences
 from harness.judge.checkers.judge import Malformed, judge
 from harness.judge.checkers.outside.judge import SEEN_FROM_OUTSIDE, judge_history, judge_outside
 from harness.judge.explanation.explain import explained_file
@@ -92,7 +93,7 @@ def check(path: str | Path) -> Verdict:
         if isinstance(judged, Malformed):
             breaches = "\n".join(f"  line {breach.line}: {breach.say}" for breach in judged.breaches)
             raise HistoryError(f"{file} breaks the format of histories\n{breaches}")
-        explained = explained_file(judged, file)
+        explained = explained_file(with_consequences(judged, lambda: read_whole(file)), file)
         return verdict_of(explained, explanation="\n".join(_lines(explained, file)))
 
 

@@ -8,18 +8,13 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
-import msgspec
-from msgspec import UNSET
-
-from harness.history.event import Event, In, Res
+from harness.history.event import Event
 from harness.history.header import Header
 from harness.history.outside import OUTSIDE, OutsideEvent, OutsideHeader
-from harness.history.read import read_whole
 from harness.history.strict_json import integers_of_any_length
 from harness.history.values import shown
 from harness.history.verdict import (
@@ -31,39 +26,30 @@ from harness.history.verdict import (
     Outcome,
     Recovery,
 )
-from harness.judge.checkers.judge import judge
 from harness.judge.explanation.contradiction import CitedEvents, contradiction, survey
 from harness.judge.explanation.events import EventLines, FileLines, HeldLines
 from harness.judge.explanation.guarantee import guarantee_of
 from harness.judge.explanation.outside import explained_outside
 
-_Read = Callable[[], tuple[Header | OutsideHeader, Sequence[Event] | Sequence[OutsideEvent]]]
 _UNDISTURBED = "no fault began, and no attempt followed another"
 _UNREAD = "the history could not be read again"
 
 
-_ANSWERS = "V8"
-"""The invariant that compares the results of lookups with what is expected."""
-_EVENTS_MAX = 300_000
-"""A longer history is not judged a second time for what follows from what."""
-
-
 def explained_file(judgement: Judgement, path: Path) -> Judgement:
     """The same judgement of the history at `path`, with explanations, as far as the file is still readable."""
-    return _explained(judgement, FileLines(path), lambda: read_whole(path))
+    return _explained(judgement, FileLines(path))
 
 
 def explained_events(
     judgement: Judgement, header: Header | OutsideHeader, events: Iterable[Event] | Iterable[OutsideEvent]
 ) -> Judgement:
     """The same judgement of a history in memory, with explanations."""
-    events = [*events]
-    return _explained(judgement, HeldLines(header, events), lambda: (header, events))
+    return _explained(judgement, HeldLines(header, events))
 
 
-def _explained(judgement: Judgement, lines: EventLines, read: _Read) -> Judgement:
+def _explained(judgement: Judgement, lines: EventLines) -> Judgement:
     try:
-        return _explained_in_full(_with_consequences(judgement, read), lines)
+        return _explained_in_full(judgement, lines)
     except Exception:  # noqa: BLE001  (a defect of an explanation must not hide a verdict)
         warning = f"the explanation failed, the verdict stands:\n{traceback.format_exc()}"
         return replace(judgement, warnings=(*judgement.warnings, warning))
@@ -88,38 +74,6 @@ def _explained_in_full(judgement: Judgement, lines: EventLines) -> Judgement:
         guarantee=guarantee_of(judgement, under=_under(gathered)),
         recovery=gathered.recovery if gathered.first else Recovery(why=_UNREAD),
     )
-
-
-def _with_consequences(judgement: Judgement, read: _Read) -> Judgement:
-    """Marks what follows from wrong results of lookups: the violations that are gone if those are taken as right.
-
-    A record of which a lookup returned nothing is missing in the table, in each snapshot and behind each watermark.
-    """
-    convicted = {verdict.invariant for verdict in judgement.convicted()}
-    if _ANSWERS not in convicted or len(convicted) == 1 or judgement.view == OUTSIDE:
-        return judgement
-    if judgement.accounting.get("events", 0) > _EVENTS_MAX:
-        return judgement
-    header, both = read()
-    assert isinstance(header, Header), "it is not seen from outside"
-    events = cast("Sequence[Event]", both)
-    answers = {
-        e.id: e.v for e in events if isinstance(e, Res) and e.final and e.r == "ok" and e.v is not UNSET
-    }
-    as_if_right = [
-        msgspec.structs.replace(e, expect=answers[e.id])
-        if isinstance(e, In) and e.expect is not UNSET and e.id in answers
-        else e
-        for e in events
-        if isinstance(e, Event)
-    ]
-    left = {verdict.invariant for verdict in judge(header, as_if_right).convicted()}
-    follows = convicted - left - {_ANSWERS}
-    invariants = (
-        replace(verdict, follows=_ANSWERS) if verdict.invariant in follows else verdict
-        for verdict in judgement.invariants
-    )
-    return replace(judgement, invariants=tuple(invariants))
 
 
 def _explained_verdict(verdict: InvariantVerdict, gathered: CitedEvents) -> InvariantVerdict:

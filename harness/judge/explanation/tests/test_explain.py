@@ -16,18 +16,15 @@ from harness.history.verdict import ANOMALIES_IN_FULL, Anomaly, InvariantVerdict
 from harness.judge.checkers.invariant import in_full
 from harness.judge.checkers.judge import judge_file
 from harness.judge.checkers.tests.small_histories import (
-    answered,
     called,
     ended,
     history,
     left,
-    owm,
     settled,
     stall,
     start,
     text,
     took,
-    wm,
 )
 from harness.judge.explanation import explain
 from harness.judge.explanation.explain import explained_events, explained_file
@@ -58,38 +55,6 @@ def doubled(*ids: Any) -> list[Any]:
 
 def found(judgement: Judgement, name: str) -> InvariantVerdict:
     return next(verdict for verdict in judgement.invariants if verdict.invariant == name)
-
-
-def following(path: Path) -> dict[str, str]:
-    """Of each violated invariant the one that it follows from."""
-    return {verdict.invariant: verdict.follows for verdict in explained_file(judged(path), path).convicted()}
-
-
-NOTHING_OF_A = [start(), took("a", 0), wm(1, 1), called("a"), answered("a", v=[]), owm(1)]
-
-
-def test_what_is_gone_if_a_lookups_results_are_taken_as_right_follows_from_them_l3(tmp_path: Path) -> None:
-    path = written(tmp_path, *NOTHING_OF_A, ended())
-
-    assert following(path) == {"V8": "", "V5": "V8"}
-
-
-def test_a_violation_that_another_record_shows_too_follows_from_nothing_l3(tmp_path: Path) -> None:
-    other = [took("b", 2), wm(2, 3), called("b"), answered("b"), owm(2), left("b")]
-
-    path = written(tmp_path, *NOTHING_OF_A, other, ended(), operator={"mode": "unordered"})
-
-    assert following(path).items() >= {"V5": "", "V8": ""}.items()
-
-
-def test_what_follows_from_it_is_found_in_memory_too_and_told_in_json_l3(tmp_path: Path) -> None:
-    path = written(tmp_path, *NOTHING_OF_A, ended())
-
-    told = explained_events(judged(path), *read_whole(path)).as_json()
-
-    assert {one["invariant"]: one["follows"] for one in told["invariants"] if "follows" in one} == {
-        "V5": "V8"
-    }
 
 
 def test_the_verdicts_stay_as_they_were(tmp_path: Path) -> None:

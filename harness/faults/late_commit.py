@@ -90,6 +90,7 @@ class LateCommit(FaultOfJob):
                 gone=gone,
                 held=held.name,
                 lag_ms=held.lag_ms,
+                meanwhile=held.meanwhile,
                 rows_modified=held.rows_modified,
                 held_ms=(let_through_us - held.held_us) // 1000,
                 after_the_kill_ms=(let_through_us - killed_us) // 1000,

@@ -40,6 +40,8 @@ class HeldMessage:
     held_us: int
     stopped_us: int | None = None
     """Since when the job stands still; None: it does not."""
+    meanwhile: int = 0
+    """How many messages of the link's other connections passed until then."""
     still: ExitStack = field(default_factory=ExitStack)
     """What ends the standstill."""
     rows_modified: int | None = None

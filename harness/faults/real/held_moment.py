@@ -81,6 +81,8 @@ class _Holding:
     _stack: ExitStack = field(default_factory=ExitStack)
     _still: ExitStack = field(default_factory=ExitStack)
     _after: int = 0
+    _page: int = 0
+    """Where the part of the log begins that was read last."""
     _queue: deque[ProxyEvidence] = field(default_factory=deque)
     _asked_us: int = 0
     _root: RootLine | None = None
@@ -134,13 +136,14 @@ class _Holding:
         """The next message that the toxics of this moment hold."""
         read = self.control.link_log(self.when.link, self._after) if not self._queue else None
         if read is not None:
-            self._after = read.next
+            self._page, self._after = self._after, read.next
             own = (event for event in read.events if event.toxic.startswith(f"{self.name}."))
             self._queue.extend(event for event in own if event.did == "held")
         return self._queue.popleft() if self._queue else None
 
     def _found(self, event: ProxyEvidence, rows: int | None, stopped_us: int | None) -> HeldMessage | None:
         """COMMITs held beside it and later ones pass; with `after`, this one is let through and its answer held."""
+        meanwhile = 0 if stopped_us is None else self._passed_meanwhile(event, stopped_us)
         if self._is_commit and self.when.moment == "after":
             self._hold("downstream", on="commit", nth=1, times=0)
             self.control.release(self.when.link, event.toxic, event.connection)
@@ -165,8 +168,17 @@ class _Holding:
             counted=self._counted(event),
             held_us=event.t_us,
             stopped_us=stopped_us,
+            meanwhile=meanwhile,
             still=self._still,
             rows_modified=rows,
+        )
+
+    def _passed_meanwhile(self, held: ProxyEvidence, until_us: int) -> int:
+        """How many messages the link's other connections have sent or got since; `held` was in the page read last."""
+        read = self.control.link_log(self.when.link, self._page)
+        return sum(
+            one.did == "noted" and one.connection != held.connection and held.t_us < one.t_us <= until_us
+            for one in (() if read is None else read.events)
         )
 
     def _counted(self, event: ProxyEvidence) -> str:

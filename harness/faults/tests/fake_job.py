@@ -152,8 +152,10 @@ class Job:
         return self.commits
 
 
-def held(proxy: MessageProxy, connection: int, *, lag_us: int = 8_000, **when: Any) -> HeldMessage:
-    """A message that the proxy holds, of a job that stood still `lag_us` later."""
+def held(
+    proxy: MessageProxy, connection: int, *, lag_us: int = 8_000, meanwhile: int = 0, **when: Any
+) -> HeldMessage:
+    """A message that the proxy holds, of a job that stood still `lag_us` later; so many others passed `meanwhile`."""
     return HeldMessage(
         control=proxy,
         toxic="f.moment.upstream",
@@ -164,6 +166,7 @@ def held(proxy: MessageProxy, connection: int, *, lag_us: int = 8_000, **when: A
         counted="of enriched",
         held_us=(now_us := monotonic_us()),
         stopped_us=now_us + lag_us,
+        meanwhile=meanwhile,
         rows_modified=3,
     )
 

@@ -14,7 +14,7 @@ from harness.faults.real.evidence import ProxyEvidence
 from harness.faults.real.held_message import HeldMessage
 from harness.faults.real.held_moment import held_at
 from harness.faults.real.server_control import ServerControl
-from harness.faults.tests.fake_job import MessageProxy, Server
+from harness.faults.tests.fake_job import MessageProxy, Server, noted
 
 
 def hold(
@@ -179,7 +179,8 @@ def test_a_message_is_let_go_once_even_if_the_fault_fails() -> None:
 
 
 def test_the_job_stands_still_before_anything_is_asked_and_goes_on_where_the_moment_was_another() -> None:
-    coming.extend([hold(1), hold(2)])
+    before, beside, behind = (noted("insert", 3, t_us=t_us) for t_us in (1, 9_000, 9_002))
+    coming.extend([before, hold(1), hold(2), beside, behind])
     proxy, server, stood = MessageProxy(), Server({40_002: 4}), list[tuple[str, int]]()
 
     @contextmanager
@@ -198,6 +199,6 @@ def test_the_job_stands_still_before_anything_is_asked_and_goes_on_where_the_mom
         standing_still=standing_still,
     ) as held:
         assert held is not None
-        assert (held.connection, held.lag_ms) == (2, 9.0)
+        assert (held.connection, held.lag_ms, held.meanwhile) == (2, 9.0, 1)
         assert stood == [("stops", 0), ("goes on", 1), ("stops", 1)]
     assert stood[-1] == ("goes on", 2)

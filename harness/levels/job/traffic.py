@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import Final, Literal
 
 from harness.faults.real.evidence import Loss, ProxyEvidence
@@ -89,18 +89,14 @@ def requests_over(messages: Iterable[Message], link: str) -> list[Message]:
     return [one for one in messages if one.link == link and one.side == "request"]
 
 
-def are_at_once(messages: Iterable[Message]) -> bool:
-    """Whether two lookups waited for their answers at the same time."""
-    waiting: dict[int, None] = {}
-    for one in messages:
-        if one.link == "lookups" and one.is_call:
-            if one.side == "request":
-                waiting[one.connection] = None
-            else:
-                waiting.pop(one.connection, None)
-        if len(waiting) > 1:
-            return True
-    return False
+def has_lookups_beside(messages: Iterable[Message]) -> bool:
+    """Whether two connections for lookups were in use side by side, so that one can wait while the other is served."""
+    begun: dict[int, int] = {}
+    ended: dict[int, int] = {}
+    for place, one in enumerate(one for one in messages if one.link == "lookups"):
+        begun.setdefault(one.connection, place)
+        ended[one.connection] = place
+    return any(begun[later] < ended[earlier] for earlier, later in pairwise(begun))
 
 
 _LEAVES_OPEN: Final = frozenset({"select", "with", "show", "insert", "update", "delete", "replace", "load"})

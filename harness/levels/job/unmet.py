@@ -16,7 +16,7 @@ from harness.levels.job.job_run import CalmRun
 from harness.levels.job.job_scenario import JobEngine, JobScenario
 from harness.levels.job.order import JobOrder
 from harness.levels.job.records import JobInput
-from harness.levels.job.traffic import Message, are_at_once, requests_over
+from harness.levels.job.traffic import Message, has_lookups_beside, requests_over
 from harness.system.errors import CannotHere
 
 
@@ -95,10 +95,10 @@ def _lacks_of_calm(order: JobOrder, calm: CalmRun) -> Iterator[_Lack]:
             isinstance(fault, HoldReply)
             and fault.link == "lookups"
             and is_used
-            and not are_at_once(calm.messages)
+            and not has_lookups_beside(calm.messages)
         ):
-            say = f"fault {fault.id} holds an answer while others come, and the job never waits for two lookups at once"
-            yield _Lack(need="several lookups at once", say=say)
+            say = f"fault {fault.id} lets answers overtake one, and the job never has two connections for lookups"
+            yield _Lack(need="several connections for lookups", say=say)
     reads_sink = any(one.statement == "select" and one.table == order.job.sink.table for one in calm.messages)
     is_in_database = not calm.keeps_files and (calm.keeps_tables or reads_sink)
     if scenario.loses_commits and not is_in_database and not order.named:

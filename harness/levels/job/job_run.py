@@ -283,15 +283,7 @@ class JobRun:
         self.seen = TableWatch(database=database, sink=self.order.job.sink, offered=self.ids)
         self.log = ChangeLog(root, database=database.root.database, begin=begin, take=self.seen.take)
         self.recording = JobRecording(where=self._end_of_log, read=lambda: self.log.position)
-        self.offering = Offering(
-            order=self.order,
-            given=self.given,
-            source=self.ground.source,
-            recording=self.recording,
-            expected=self.expected or {},
-            reads=lambda since_us: self.faults.traffic.reads_of(INBOX, since_us),
-            gap_max_us=0 if self.pace is None else self.pace.quiet_us,
-        )
+        self.offering = self._made_offering()
         self.starts = self._made_starts()
         self.sessions = SessionsFollowed(
             database=database,
@@ -443,6 +435,17 @@ class JobRun:
         return f"after {deadline.seconds:.3g} s the job was not done{what}"
 
     # ------------------------------------------------------------------------------------ processes
+
+    def _made_offering(self) -> Offering:
+        return Offering(
+            order=self.order,
+            given=self.given,
+            source=self.ground.source,
+            recording=self.recording,
+            expected=self.expected or {},
+            reads=lambda since_us: self.faults.traffic.reads_of(INBOX, since_us),
+            gap_max_us=0 if self.pace is None else self.pace.quiet_us,
+        )
 
     def _made_faults(self) -> JobFaults:
         return JobFaults(

@@ -11,7 +11,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from harness.scenario.model import Scenario
 from harness.sut.defects.defect import Applies, Defect, both, calls_fail
 from harness.sut.function_under_test import (
     DeadLetter,
@@ -24,7 +23,7 @@ from harness.sut.function_under_test import (
 from harness.sut.variant import HasJournal, Variant
 from reference_impl.operator.functions import AsyncFunction
 from reference_impl.operator.result import ResultHandle
-from tools.defects.where import has_dead_letters, has_timeout, substitutes
+from tools.defects.where import has_dead_letters, substitutes
 
 
 class _Changing(WrappedFunction):
@@ -126,12 +125,6 @@ def _writing_letters(honest: AsyncFunction, attempt: HasJournal) -> AsyncFunctio
 
 def _not(question: Applies) -> Applies:
     return lambda scenario: not question(scenario)
-
-
-def _times_out_to_letters(scenario: Scenario) -> bool:
-    """A record that times out is a dead letter."""
-    letters = scenario.operator.on_timeout == "dead-letter"
-    return has_timeout(scenario) and letters
 
 
 _LETTERS = "there are dead letters; a call ends with an error"

@@ -229,7 +229,7 @@ class AttemptScreen:
     """The state of one attempt in the screen, updated by each of its events. Mutable."""
 
     __slots__ = (
-        "a", "account", "answers", "barrier", "called_order", "calls", "closed", "counts_outcomes", "empties", "end",
+        "a", "account", "answers", "barrier", "called_order", "calls", "closed", "counts", "empties", "end",
         "ended", "epoch", "failures", "filling", "final", "free", "head", "last", "last_c", "last_pos", "limit_us",
         "note_nonce", "open", "ordered", "outs", "over_t", "owms", "partial", "pos", "reading", "restored", "retry",
         "rows", "settled_t", "shown_before", "source", "tail", "thread",
@@ -242,7 +242,7 @@ class AttemptScreen:
         self.ordered = account.ordered
         self.limit_us = account.limit_us
         self.retry = account.retry
-        self.counts_outcomes = account.service.is_claimed
+        self.counts = account.service.is_claimed
         self.note_nonce = account.nonces.pending.append
         self.pos = 0
         self.barrier: float = account.header.barrier_every or math.inf
@@ -340,7 +340,7 @@ class AttemptScreen:
             or type(event.nonce) is not type(call.nonce)
         ):
             self.account.suspect("V19")
-        if self.counts_outcomes:
+        if self.counts:
             self.account.service.step(event)
         if event.raised is not UNSET or event.r != "ok":
             self._compare_policy(event)

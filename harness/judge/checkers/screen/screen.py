@@ -340,21 +340,14 @@ def follow(  # noqa: C901, PLR0912
                     continue
         elif kind is Res:  # as AttemptScreen.settle
             life = lives[event.s]
-            is_plain = event.raised is UNSET and not life.counts_outcomes
-            if (
-                is_plain
-                and life.a == event.a
-                and event.thread == life.thread
-                and event.r == "ok"
-                and event.final
-            ):
+            if life.a == event.a and event.thread == life.thread and event.r == "ok" and event.final:
                 entry = life.open[event.id]
                 call, nonce, expect = entry.call, event.nonce, entry.source.expect
                 wanted = event.v if expect is UNSET else expect
                 if wanted and entry.wanted is None and (not calls or (
-                    call is not None and not entry.returned and event.try_ == 1 and call.try_ == 1
+                    call is not None and not entry.returned and event.try_ == 1 and call.try_ == 1 and not life.counts
                     and (life.limit_us is None or t - call.t <= life.limit_us) and life.retry is None
-                    and (nonce is UNSET or (nonce == call.nonce and type(nonce) is int))
+                    and (nonce is UNSET or (nonce == call.nonce and type(nonce) is int)) and event.raised is UNSET
                 )):  # fmt: skip
                     life.answers += 1
                     entry.wanted = wanted

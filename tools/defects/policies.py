@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from harness.sut.defects.defect import Applies, Defect, both, calls_fail
+from harness.sut.defects.defect import SIM_AND_LIVE, Applies, Defect, both, calls_fail
 from harness.sut.function_under_test import (
     DeadLetter,
     DeadLetterFunction,
@@ -139,6 +139,7 @@ OF_POLICIES = (
         where=_LETTERS,
         applies=both(has_dead_letters, calls_fail),
         scenario="letters-of-timeouts",
+        levels=SIM_AND_LIVE,
     ),
     Defect(
         name="one-letter-vanishes",
@@ -149,6 +150,7 @@ OF_POLICIES = (
         where=_LETTERS,
         applies=both(has_dead_letters, calls_fail),
         scenario="letters-of-timeouts",
+        levels=SIM_AND_LIVE,
     ),
     Defect(
         name="letters-of-no-cause",
@@ -159,6 +161,7 @@ OF_POLICIES = (
         where=_LETTERS,
         applies=both(has_dead_letters, calls_fail),
         scenario="letters-of-timeouts",
+        levels=SIM_AND_LIVE,
     ),
     Defect(
         name="letters-of-error-before",
@@ -169,6 +172,7 @@ OF_POLICIES = (
         where=_LETTERS,
         applies=both(has_dead_letters, calls_fail),
         scenario="letters-of-timeouts",
+        levels=SIM_AND_LIVE,
     ),
     Defect(
         name="value-for-a-letter",
@@ -179,6 +183,7 @@ OF_POLICIES = (
         where=_LETTERS,
         applies=both(has_dead_letters, calls_fail),
         scenario="letters-of-timeouts",
+        levels=SIM_AND_LIVE,
     ),
     Defect(
         name="other-substitutes",
@@ -199,6 +204,7 @@ OF_POLICIES = (
         where="a call ends with an error, which should fail the task",
         applies=both(calls_fail, _not(has_dead_letters)),
         scenario="failures-restart",
+        levels=SIM_AND_LIVE,
     ),
     Defect(
         name="letters-unasked",
@@ -209,5 +215,6 @@ OF_POLICIES = (
         where="a call ends with an error, which should fail the task",
         applies=both(calls_fail, _not(has_dead_letters)),
         scenario="failures-restart",
+        levels=SIM_AND_LIVE,
     ),
 )

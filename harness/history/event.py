@@ -249,6 +249,12 @@ class Kill(AttemptEvent, frozen=True, kw_only=True, tag="kill"):
     by: _Cause = UNSET
 
 
+class Held(AttemptEvent, frozen=True, kw_only=True, tag="held"):
+    """The attempt's thread goes on; since `since` (on the clock of `t`) it waited for its sink and ran no timer."""
+
+    since: AtLeast0
+
+
 class Done(_At, frozen=True, kw_only=True, tag="done"):
     """The coordinator completes a checkpoint."""
 
@@ -356,7 +362,22 @@ class Change(_At, frozen=True, kw_only=True, tag="change"):
 
 Emission = Out | Owm
 OfAttempt = (
-    Start | Restore | In | Wm | Call | Res | Out | Owm | Snap | Dead | Failed | End | Ended | Close | Kill
+    Start
+    | Restore
+    | In
+    | Wm
+    | Call
+    | Res
+    | Out
+    | Owm
+    | Snap
+    | Dead
+    | Failed
+    | End
+    | Ended
+    | Close
+    | Kill
+    | Held
 )
 Event = (
     OfAttempt

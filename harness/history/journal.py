@@ -7,13 +7,13 @@ comes before, so that the merge can reconstruct the commit if the attempt dies i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from harness.history.event import Call, Close, Failed, Met, OfAttempt, Out, Owm, Res, Snap, Start
+from harness.history.event import Call, Close, Failed, Held, Met, OfAttempt, Out, Owm, Res, Snap, Start
 from harness.history.notes import AttemptNote, CommitBegun, InProcess, Made, Note, NoteLog
 from harness.system.process_identity import ProcessIdentity
 
@@ -66,6 +66,9 @@ class Journal:
         """The errors with which calls and timeout handlers ended, by the call's nonce, and whether of a timeout."""
         self._made = 0
         """The events so far, counted here and not by the log: a log that loses some is found out."""
+        self._is_closed = False
+        self.ends: Callable[[], None] = lambda: None
+        """Called before the attempt's failure or close is written: tells a wait that still lasts."""
 
     @property
     def attempt(self) -> int:
@@ -170,9 +173,17 @@ class Journal:
 
     def failed(self, error: str, *, id: int | None = None, by: str | None = None) -> None:
         """`by`: the cause, if it is known."""
+        self.ends()
         self.event(Failed, error=error, id=UNSET if id is None else id, by=UNSET if by is None else by)
         self._log.write(Made(s=self._subtask, a=self._attempt, events=self._made))
 
+    def held(self, since_us: int) -> None:
+        """The thread waited since then; after the close this concerns no call any more."""
+        if not self._is_closed:
+            self.event(Held, since=since_us)
+
     def closed(self) -> None:
+        self.ends()
         self.event(Close)
+        self._is_closed = True
         self._log.write(Made(s=self._subtask, a=self._attempt, events=self._made))

@@ -135,7 +135,7 @@ def _contradictions(id_: int | str, first: _Taken, now: _Taken) -> Iterator[str]
 _OUTSIDE_LIFE = frozenset({"call", "res", "out", "owm", "snap"})
 """Kinds that are no breach before `start` or after `close`: V21 judges them there."""
 _OF_ATTEMPT = _OUTSIDE_LIFE | {
-    "start", "restore", "in", "wm", "dead", "failed", "end", "ended", "close", "kill",
+    "start", "restore", "in", "wm", "dead", "failed", "end", "ended", "close", "kill", "held",
 }  # fmt: skip
 _ORDER = (("n", 1, "strictly increasing"), ("t", 0, "never decreasing"))
 _ABSENT = object()

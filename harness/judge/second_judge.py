@@ -1143,11 +1143,16 @@ def _of_outcome(page: Page, res: Json, calls: list[Json], answers: list[Json]) -
     if res["r"] == "timeout" and (timeout_us == 0 or (calls and res["t"] < calls[0]["t"] + timeout_us - page.early_us)):
         yield "early-timeout"
 
+def _held_over(page: Page, s: int, a: int, due: float) -> float:
+    """The time, from `due` on, at which the attempt's thread is not held."""
+    for e in page.of(s, a, "held"): due = e["t"] if e["since"] <= due < e["t"] else due
+    return due
+
 def _late(page: Page, s: int, a: int) -> Findings:
     over = [e["t"] for e in page.of(s, a, "failed")] + [page.life_end(s, a)]
     for record in dict.fromkeys(e["id"] for e in page.of(s, a, "call")):
         first = page.told(s, a, record, "call")[0]["t"]
-        limit = first + (page.operator["timeout_ms"] + page.bounds["timeout_slack"]) * 1000
+        limit = _held_over(page, s, a, first + page.operator["timeout_ms"] * 1000) + page.bounds["timeout_slack"] * 1000
         finals = [e["t"] for e in page.told(s, a, record, "res") if e["final"]][:1]
         excused = any(t <= limit for t in over) or page.disturbed(first, limit, by_stalls=True)
         if not excused and not any(t <= limit for t in finals):
@@ -1199,7 +1204,7 @@ def _after(page: Page, own: list[Json], res: Json) -> Iterator[tuple[str, Json]]
     ends = [e["t"] for e in page.of(s, a, "end") if res["n"] < e["n"] < until]
     at_once = bool(ends) and retry.get("at_end", "once") == "once"
     due = min(res["t"] + longest, ends[0]) if at_once else res["t"] + longest
-    limit = due + retry.get("slack_ms", 0) * 1000
+    limit = _held_over(page, s, a, due) + retry.get("slack_ms", 0) * 1000
     called = following is not None and following["k"] == "call"
     late = (following is None or following["t"] > limit) and not _excused(page, own, res, limit)
     if following and called and not _retried(page, res): yield "retried-anyway", following
@@ -1523,11 +1528,12 @@ def verdict(lines: list[Json], given: dict[str, Opinion]) -> str:
 NEEDED = {
     "start": "s a from pos", "restore": "s a c elements", "in": "s a pos id", "wm": "s a pos w", "call": "s a id try",
     "res": "s a id try r final", "out": "s a id j v", "owm": "s a w", "snap": "s a c pos elements", "dead": "s a id",
-    "failed": "s a error", "end": "s a", "ended": "s a", "close": "s a", "kill": "s a", "done": "c", "abort": "c",
+    "failed": "s a error", "end": "s a", "ended": "s a", "close": "s a", "kill": "s a", "held": "s a since",
+    "done": "c", "abort": "c",
     "retire": "c", "commit": "s c", "effect": "s id token seq", "fault": "f phase", "giveup": "why", "ack": "s a c",
     "row": "table id", "read": "table rows", "change": "phase ver", "rescale": "c of to",
 }  # the fields that an event of each kind must have, besides `n`, `t` and `k`
-INTEGERS = {"n", "t", "s", "a", "pos", "try", "c", "j", "token", "seq", "rows", "ver", "part", "at"}
+INTEGERS = {"n", "t", "s", "a", "pos", "try", "c", "j", "token", "seq", "rows", "ver", "part", "at", "since"}
 LISTS = {"elements", "of", "to", "expect", "can"}
 
 def read_lines(path: Path) -> list[Json]:

@@ -21,8 +21,6 @@ OUTPUTS = "output"
 DEAD_LETTERS = "dead_letter"
 AUDIT = "audit"
 
-_LOCKED_MS = 2000
-"""How long locks are held at level sim by a session whose client is gone."""
 _COMMIT_MS = 20_000
 """How long the sink retries a commit."""
 _SERVICE_MS = 3000
@@ -252,8 +250,9 @@ def _drain_ms(scenario: Scenario) -> int:
 def _slack_ms(order: Order) -> int:
     """How late an outcome may be: a task handles none while it commits, and faults may delay the commit.
 
-    In virtual time only faults delay it: the transaction of an attempt that was killed may hold locks for a second.
+    At level sim each such wait is an event `held`.
     """
-    faults = order.scenario.faults
-    slack_ms = _LOCKED_MS if order.level == "sim" and faults else LEVELS[order.level].slack_ms
-    return slack_ms + (_COMMIT_MS if any(fault.may_delay_commits for fault in faults) else 0)
+    slack_ms = LEVELS[order.level].slack_ms
+    is_told = order.level == "sim"
+    is_delayed = not is_told and any(fault.may_delay_commits for fault in order.scenario.faults)
+    return slack_ms + (_COMMIT_MS if is_delayed else 0)

@@ -196,6 +196,18 @@ class _ForgetsTimeout(_OfOtherAttempts):
     attempts = _TimeoutOnce
 
 
+class _NoTimeoutInBackoff(Attempts):
+    def time_out(self) -> None:
+        if not self.awaiting:
+            super().time_out()
+
+
+class _LosesTimeout(_OfOtherAttempts):
+    """A record that waits for its next call does not time out, and is called after its time is over."""
+
+    attempts = _NoTimeoutInBackoff
+
+
 class _TimeoutEach(Attempts):
     began_try_ms: int = -1
 
@@ -418,6 +430,17 @@ OF_RETRIES = (
         where=_AGAIN,
         applies=retries,
         scenario="timeout-spans-tries",
+        convicted_by=("V15",),
+    ),
+    Stranger(
+        name="timeout-lost-in-backoff",
+        about="a record that waits in its backoff does not time out",
+        component="retry",
+        breaks="one timeout covers all tries of a record",
+        variant=Variant(build_operator=building(_LosesTimeout)),
+        where=_AGAIN,
+        applies=retries,
+        scenario="backoff-outlasts-timeout",
         convicted_by=("V15",),
     ),
     Stranger(

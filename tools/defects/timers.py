@@ -17,11 +17,11 @@ from msgspec.structs import replace
 from harness.sut.defects.defect import NEVER, SIM_AND_LIVE, Defect, both
 from harness.sut.defects.twelve import keeping
 from harness.sut.rescaling import Keeping, KeptState, KeyedParts
-from harness.sut.variant import Variant
+from harness.sut.variant import BuildTimers, Variant
 from reference_impl.elements import Watermark
 from reference_impl.mailbox.loops import clock_of
 from reference_impl.mailbox.mailbox import MailboxExecutor
-from reference_impl.mailbox.timers import Timer, Timers
+from reference_impl.mailbox.timers import Timeouts, Timer, Timers
 from reference_impl.state.internal_timer_services import (
     AdvancingTimers,
     InternalTimerServices,
@@ -66,6 +66,22 @@ class _LateClockTimers(Timers):
         del wall_ns
         super().__init__(loop, executor)
         self.now_ns = lambda: clock_of(loop)() - 1
+
+
+def _other_timeouts(by_ms: int) -> BuildTimers:
+    """Timers whose timeouts come so much too late, or too early if less than 0."""
+
+    class OtherTimeouts(Timers):
+        def __init__(
+            self, loop: asyncio.AbstractEventLoop, executor: MailboxExecutor, *, wall_ns: Callable[[], int]
+        ) -> None:
+            del wall_ns
+            super().__init__(loop, executor)
+
+        def timeouts(self, delay_ms: int) -> Timeouts:
+            return super().timeouts(max(0, delay_ms + by_ms))
+
+    return OtherTimeouts
 
 
 class _EagerTimers(Timers):
@@ -394,6 +410,29 @@ OF_TIMERS = (
         variant=Variant(timers=_LateClockTimers),
         levels=("sim",),
         convicted_by=("V16",),
+    ),
+    Stranger(
+        name="timeout-a-millisecond-early",
+        about="a record times out a millisecond before its time",
+        component="timers",
+        breaks="a timeout comes when its time has passed",
+        variant=Variant(timers=_other_timeouts(-1)),
+        where="calls time out",
+        applies=has_timeout,
+        levels=("sim",),
+        convicted_by=("V15",),
+    ),
+    Stranger(
+        name="timeout-a-second-late",
+        about="a record times out a second after its time",
+        component="timers",
+        breaks="a timeout comes when its time has passed",
+        variant=Variant(timers=_other_timeouts(1_000)),
+        where="calls time out",
+        applies=has_timeout,
+        levels=("sim",),
+        scenario="blackhole-with-default",
+        convicted_by=("V15",),
     ),
     Stranger(
         name="timers-without-end",

@@ -18,7 +18,7 @@ from functools import partial
 
 from msgspec import UNSET
 
-from harness.history.event import Call, Close, Dead, End, Failed, Id, In, Kill, Out, Res, Restore
+from harness.history.event import Call, Close, Dead, End, Failed, Held, Id, In, Kill, Out, Res, Restore
 from harness.history.header import Retry
 from harness.history.stalls import Stalls
 from harness.history.values import shown
@@ -49,9 +49,10 @@ class CallsAndOutcomes(Invariant):
             walk = _AttemptWalk(view, attempt)
             anomalies += walk.anomalies()
             over_at = _over_at(view, attempt)
-            anomalies += _late(view, walk.records, over_at)
+            held = Holds(attempt)
+            anomalies += _late(view, walk.records, over_at, held)
             if backoff is not None:
-                anomalies += _RetryWalk(view, attempt, backoff, faults, over_at).anomalies()
+                anomalies += _RetryWalk(view, attempt, backoff, faults, over_at, held).anomalies()
             calls += sum(isinstance(event, Call) for event in attempt.events)
         return Findings(anomalies=tuple(anomalies), observed=calls, exposed=calls > 0)
 
@@ -235,7 +236,21 @@ class _AttemptWalk:
         yield convict_of("early-timeout", res, say, *_numbers(first), then=then, rule=rule)
 
 
-def _late(view: SubtaskView, records: dict[Id, _Calls], over_at: float) -> Iterator[Anomaly]:
+class Holds:
+    """When the attempt's thread waited for its sink, and could run no timer."""
+
+    def __init__(self, attempt: AttemptTrace) -> None:
+        self._spans = [(event.since, event.t) for event in attempt.events if isinstance(event, Held)]
+
+    def over(self, due: float) -> float:
+        """The time, from `due` on, at which the thread is not held."""
+        for since, until in self._spans:
+            if since <= due < until:
+                due = until
+        return due
+
+
+def _late(view: SubtaskView, records: dict[Id, _Calls], over_at: float, held: Holds) -> Iterator[Anomaly]:
     """Records without a final outcome at their limit, though the attempt ran and no fault stalled it."""
     header = view.case.header
     timeout_ms = header.operator.timeout_ms
@@ -246,7 +261,7 @@ def _late(view: SubtaskView, records: dict[Id, _Calls], over_at: float) -> Itera
         first, final = calls.first, calls.final
         if first is None:
             continue
-        limit = first.t + allowed_ms * _US_PER_MS
+        limit = held.over(first.t + timeout_ms * _US_PER_MS) + header.bounds.timeout_slack * _US_PER_MS
         in_time = final is not None and final.t <= limit
         if in_time or over_at <= limit or view.case.stalls.overlap(first.t, limit):
             continue
@@ -340,7 +355,13 @@ class _RetryWalk:
     """
 
     def __init__(
-        self, view: SubtaskView, attempt: AttemptTrace, backoff: BackoffRange, faults: Stalls, over_at: float
+        self,
+        view: SubtaskView,
+        attempt: AttemptTrace,
+        backoff: BackoffRange,
+        faults: Stalls,
+        over_at: float,
+        held: Holds,
     ) -> None:
         operator = view.case.header.operator
         self._view = view
@@ -349,6 +370,7 @@ class _RetryWalk:
         self._backoff = backoff
         self._faults = faults
         self._over_at = over_at
+        self._held = held
         self._max_tries = operator.max_tries
         self._timeout_us = operator.timeout_ms * _US_PER_MS
         self._early_us = view.case.header.bounds.timer_resolution * _US_PER_MS
@@ -479,7 +501,7 @@ class _RetryWalk:
         due = math.inf if wait_ms == math.inf else res.t + wait_ms * _US_PER_MS
         if (end := self._called_by_end(res)) is not None:
             due = min(due, end.t)
-        return due if due == math.inf else due + self._retry.slack_ms * _US_PER_MS
+        return due if due == math.inf else self._held.over(due) + self._retry.slack_ms * _US_PER_MS
 
     def _called_by_end(self, res: Res) -> End | None:
         """The `end` after this outcome, if it calls at once what waits; N, if there is one by now, comes after it."""

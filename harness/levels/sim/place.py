@@ -204,6 +204,10 @@ class SimulatedPlace:
         copy = None if run.modules is None else run.modules.copy()
         loop = mine.loop = SubtaskLoop(mine.actor, mine.recorder, modules=copy)
         mine.catch_up = loop.catch_up  # type: ignore[method-assign]
+        assert mine.journal is not None, "an attempt has its journal before its loop"
+        journal = mine.journal
+        loop.held = lambda since_ms: journal.held(since_ms * 1000)
+        journal.ends = loop.tell_wait
         loop.catch_up()  # the function is loaded before the loop runs, with other attempts in between
         try:
             yield loop

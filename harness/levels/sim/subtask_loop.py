@@ -18,8 +18,14 @@ from reference_impl.mailbox.loops import NS_PER_MS, Handle, VirtualLoop
 from reference_impl.mailbox.timers import Timers
 
 _set_running_loop = asyncio._set_running_loop  # noqa: SLF001 - meant for implementers of event loops
+_LONG_MS = 25
+"""So long a wait outside of the loop is told; what is shorter is within the slack of every limit."""
 _LAST_TURNS = 20
 """How many turns cancelled tasks get to end."""
+
+
+def _nobody_listens(since_ms: int) -> None:
+    """The default of `held`."""
 
 
 @contextmanager
@@ -42,6 +48,9 @@ class SubtaskLoop(VirtualLoop):
         actor.timer = self._named_timer
         self._recorder = recorder
         self._modules = modules
+        self._turned_ms = actor.hub.now_ms
+        self.held: Callable[[int], None] = _nobody_listens
+        """Called with the instant since when the thread has waited outside of the loop, if for long."""
 
     def _named_timer(self) -> str:
         """The next timer; of a task's `Timers` the first one that is in there."""
@@ -51,6 +60,13 @@ class SubtaskLoop(VirtualLoop):
         name = getattr(callback, "__qualname__", repr(callback))
         pending = owner.next_callback() if isinstance(owner, Timers) else None
         return name if pending is None else f"{name} (for {getattr(pending, '__qualname__', repr(pending))})"
+
+    def tell_wait(self) -> None:
+        """Calls `held` if the thread has waited for long since the loop's last turn."""
+        now_ms, since_ms = self._actor.hub.now_ms, self._turned_ms
+        if now_ms - since_ms >= _LONG_MS:
+            self._turned_ms = now_ms
+            self.held(since_ms)
 
     def wall_ns(self) -> int:
         """The wall clock: virtual time plus the offset that clock faults set."""
@@ -133,9 +149,10 @@ class SubtaskLoop(VirtualLoop):
 
     def _turn(self) -> None:
         hub, timers = self._actor.hub, self._timers
+        self.tell_wait()
         if not self._ready and not self._stopping:
             self._actor.wait(self.next_due_ms())
-        self._now_ms = hub.now_ms
+        self._now_ms = self._turned_ms = hub.now_ms
         if timers and timers[0][0] <= hub.now_ms:
             self.advance(hub.now_ms)
         if self._ready:

@@ -47,6 +47,14 @@ def test_a_retry_may_come_as_late_as_a_commit_that_a_fault_delays_trust4() -> No
     assert retry.slack_ms == 25_000
 
 
+def test_at_level_sim_no_fault_widens_the_slack_since_waits_are_told() -> None:
+    cut = {"id": "cut", "do": "cut", "link": "sink", "when": {"at": "1s"}}
+
+    bounds = [header(*faults, level="sim", tries=2).bounds for faults in ((), (cut,))]
+
+    assert [(one.timeout_slack, one.timer_resolution) for one in bounds] == [(100, 0), (100, 0)]
+
+
 @pytest.mark.parametrize(
     ("settings", "policies"),
     [

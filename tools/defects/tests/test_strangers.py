@@ -33,6 +33,9 @@ from tools.defects import STRANGERS
 SHOWN_BY: dict[str, int | str] = {
     "clock-behind-its-alarm": "calm",
     "timers-without-end": "calm",
+    "timeout-lost-in-backoff": "backoff-outlasts-timeout",
+    "timeout-a-millisecond-early": "timeout-boundary",
+    "timeout-a-second-late": "blackhole-with-default",
     "falls-back-once": "two-newest-missing",
     "retires-one-too-many": "two-newest-missing",
     "every-third-barrier-left-out": "kill-after-commit",

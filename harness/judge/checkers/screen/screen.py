@@ -31,6 +31,7 @@ from harness.history.event import (
     Failed,
     FaultEvent,
     GiveUp,
+    Held,
     In,
     Kill,
     Out,
@@ -97,6 +98,7 @@ class Screen:
             Start: self._start, Restore: self._restore, Snap: self._snap, End: self._end, Ended: self._ended,
             Close: self._close, Kill: self._kill, Done: self._done, Abort: self._abort, Retire: self._retire,
             Commit: self._commit, FaultEvent: self._fault, GiveUp: self._give_up, Ack: self._ack,
+            Held: self._held,
             **dict.fromkeys((Effect, Row, TableRead), self._read), Change: self._change, Rescale: self._rescale,
         }  # fmt: skip
 
@@ -264,6 +266,11 @@ class Screen:
         if not is_legal:
             raise Irregular("a change of versions that does not rise, or is not under way")
         self.account.suspect("V8")
+
+    def _held(self, event: Held) -> None:
+        if self.strands[event.s].lives[event.a].closed:
+            raise Irregular("a wait after the close")
+        self.account.suspect("V15")
 
     def _rescale(self, event: Rescale) -> None:
         del event

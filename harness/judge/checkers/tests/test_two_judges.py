@@ -190,6 +190,27 @@ def test_the_two_judges_agree_on_legal_histories(seed: int) -> None:
     assert disagreements(dressed_history(seed)) == []
 
 
+@each("seed", range(20))
+def test_the_two_judges_agree_on_calls_beside_waits_for_the_sink(seed: int) -> None:
+    lines, draw = retried_history(seed), Draw(seed, "waits")
+    for _ in range(draw.between(1, 4)):
+        place = draw.between(1, len(lines) - 1)
+        begun = [line for line in lines[1:place] if line["k"] == "start"]
+        if not begun:
+            continue
+        start, before = draw.one_of(*begun), lines[place - 1]
+        held = {
+            "k": "held",
+            "s": start["s"],
+            "a": start["a"],
+            "since": max(0, before["t"] - draw.between(0, 90_000)),
+        }
+        lines.insert(place, {"n": 0, "t": before["t"], **held})
+    lines[1:] = [{**line, "n": n} for n, line in enumerate(lines[1:], 1)]
+
+    assert disagreements(lines) in ([], None)
+
+
 @each("seed", range(40))
 def test_the_two_judges_agree_on_a_reader_that_reads_otherwise_than_before(seed: int) -> None:
     lines, draw = dressed_history(seed), Draw(seed, "misreading")

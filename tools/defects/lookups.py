@@ -115,17 +115,17 @@ def in_order_of_asking(pool: Kind) -> Kind:
     class OrderlyPool(pool):  # type: ignore[misc]
         def __init__(self, *args: Any, **parts: Any) -> None:
             super().__init__(*args, **parts)
-            self._waiting: deque[asyncio.Future[Rows]] = deque()
+            self._unanswered: deque[asyncio.Future[Rows]] = deque()
 
         async def fetch_all(self, sql: str, args: Sequence[Any] = ()) -> Rows:
             mine: asyncio.Future[Rows] = asyncio.get_running_loop().create_future()
-            self._waiting.append(mine)
+            self._unanswered.append(mine)
             try:
                 rows: Rows = await super().fetch_all(sql, args)
             except Exception as error:  # noqa: BLE001 - it goes to the oldest call, too
-                self._waiting.popleft().set_exception(error)
+                self._unanswered.popleft().set_exception(error)
             else:
-                self._waiting.popleft().set_result(rows)
+                self._unanswered.popleft().set_result(rows)
             return await mine
 
     return OrderlyPool

@@ -343,6 +343,7 @@ def _sent(statement: str, count: int, tables: str = "enriched") -> list[Message]
     return [
         Message(
             t_us=n, link="sink", side="request", n=n, connection=1, peer=1, command="query", statement=statement,
+            writes=statement == "insert",
             commits=statement == "commit",
             table="",
             tables=(tables,),

@@ -329,7 +329,7 @@ OF_ANSWERS = (
         where="calls time out",
         applies=has_timeout,
         scenario="answers-after-cancellations",
-        convicted_by=("V18",),
+        convicted_by=("V16", "V18"),
     ),
     Stranger(
         name="circuit-sticks-half-open",

@@ -36,7 +36,7 @@ CAUSES: Final = {
     (
         "cancels_itself",
         False,
-    ): r"Lookup raised .*CancelledError\(\).* at record 77, wrong_under_faults\.py:\d+",
+    ): r"Lookup raised CallCancelled: .*\(CancelledError\).* at record 77, wrong_under_faults\.py:\d+",
     ("cancels_for_all", False): r".*CallCancelled: ",
     ("holds_and_asks", False): r".*Pitfall nested-acquire: ",
     (

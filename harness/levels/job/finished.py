@@ -81,10 +81,17 @@ def how_finished(
             return "file" if seen.said_done else None
     if not seen.lives or not is_quiet(seen):
         return None
-    return (_of_keys if job.sink.rows == "key" else _of_records)(job, given, seen, expected)
+    return _by_table(job, given, seen, expected)
 
 
-def _of_records(job: JobFile, given: JobInput, seen: EndSignals, expected: ExpectedRows | None) -> How | None:
+def _by_table(job: JobFile, given: JobInput, seen: EndSignals, expected: ExpectedRows | None) -> How | None:
+    """How the table of a quiet job shows that it is done."""
+    if job.sink.rows == "key":
+        # Rows of keys do not show that the last record was taken: the table is the expected one, or Spark says it.
+        if expected is not None:
+            return None if any(wrong_keys(seen.replay, expected)) else "all-rows"
+        is_idle = find_checkpoints(seen.state) and not spark_is_behind(seen.state, seen.spark_end)
+        return "settled" if is_idle else None
     if expected is not None and not any(missing_records(given.records, seen.replay, expected)):
         return "all-rows"
     # The last of two rounds at least: the first one may have come through where others still wait for more rows.
@@ -128,23 +135,8 @@ def _polls_behind_the_end(
     if job.source.kind != "table" or expected is None or seen.offered_us is None or not had_nothing:
         return False
     began_behind = (seen.last_start_us or 0) >= seen.offered_us
-    is_complete = _of_keys if job.sink.rows == "key" else _of_records
     return (
-        began_behind
-        and seen.lives
-        and is_quiet(seen)
-        and is_complete(job, given, seen, expected) == "all-rows"
-    )
-
-
-def _of_keys(_: JobFile, __: JobInput, seen: EndSignals, expected: ExpectedRows | None) -> How | None:
-    """Rows of keys do not show that the last record was taken: the table is the expected one, or Spark says it."""
-    if expected is not None:
-        return None if any(wrong_keys(seen.replay, expected)) else "all-rows"
-    return (
-        "settled"
-        if find_checkpoints(seen.state) and not spark_is_behind(seen.state, seen.spark_end)
-        else None
+        began_behind and seen.lives and is_quiet(seen) and _by_table(job, given, seen, expected) == "all-rows"
     )
 
 

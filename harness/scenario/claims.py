@@ -250,9 +250,8 @@ def _drain_ms(scenario: Scenario) -> int:
 def _slack_ms(order: Order) -> int:
     """How late an outcome may be: a task handles none while it commits, and faults may delay the commit.
 
-    At level sim each such wait is an event `held`.
+    Where each such wait is an event `held`, V15 allows for it by itself.
     """
-    slack_ms = LEVELS[order.level].slack_ms
-    is_told = order.level == "sim"
-    is_delayed = not is_told and any(fault.may_delay_commits for fault in order.scenario.faults)
-    return slack_ms + (_COMMIT_MS if is_delayed else 0)
+    level = LEVELS[order.level]
+    is_delayed = not level.tells_waits and any(fault.may_delay_commits for fault in order.scenario.faults)
+    return level.slack_ms + (_COMMIT_MS if is_delayed else 0)

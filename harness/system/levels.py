@@ -28,6 +28,8 @@ class LevelFacts:
     """Tolerance for a loaded machine or disk; a later outcome counts as a violation."""
     timer_resolution_ms: int = 1
     """How much too early a timer may fire."""
+    tells_waits: bool = False
+    """Whether each long wait of an attempt's thread for its sink is an event `held`."""
     restarts_together: bool = False
     """Whether a failure ends the attempts of all subtasks; else each subtask restarts alone."""
     not_shown: str = ""
@@ -39,6 +41,7 @@ LEVELS: Final[Mapping[str, LevelFacts]] = {
         at="harness.levels.sim.level:SimulatedLevel",
         slack_ms=100,  # virtual time knows no load
         timer_resolution_ms=0,
+        tells_waits=True,
         not_shown="The level was sim: time, network and database are models, which fail only as they were built to.",
     ),
     "live": LevelFacts(

@@ -250,7 +250,10 @@ class Kill(AttemptEvent, frozen=True, kw_only=True, tag="kill"):
 
 
 class Held(AttemptEvent, frozen=True, kw_only=True, tag="held"):
-    """The attempt's thread goes on; since `since` (on the clock of `t`) it waited for its sink and ran no timer."""
+    """The attempt's thread goes on, or is killed.
+
+    Since `since`, on the clock of `t`, it waited for its sink and ran no timer.
+    """
 
     since: AtLeast0
 

@@ -152,7 +152,9 @@ class SimulatedAttempt:
         """Called after the actor waited outside of the loop; `loop` replaces it by its own."""
 
     def cut(self) -> None:
-        """Stop recording its events: it was killed."""
+        """Stop recording its events, for it was killed. Its wait for the sink is recorded first, as nobody else can."""
+        if self.journal is not None:
+            self.journal.ends()
         if self.recorder is not None:
             self.recorder.cut()
 

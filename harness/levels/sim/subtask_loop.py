@@ -24,6 +24,10 @@ _LAST_TURNS = 20
 """How many turns cancelled tasks get to end."""
 
 
+_IN_THE_LOOP = 1 << 62
+"""In place of the instant of the last turn: the thread waits for the next one, and any timer ends that."""
+
+
 def _nobody_listens(since_ms: int) -> None:
     """The default of `held`."""
 
@@ -151,6 +155,7 @@ class SubtaskLoop(VirtualLoop):
         hub, timers = self._actor.hub, self._timers
         self.tell_wait()
         if not self._ready and not self._stopping:
+            self._turned_ms = _IN_THE_LOOP
             self._actor.wait(self.next_due_ms())
         self._now_ms = self._turned_ms = hub.now_ms
         if timers and timers[0][0] <= hub.now_ms:

@@ -139,3 +139,36 @@ def test_a_call_that_was_stalled_goes_on_in_its_own_loop_though_others_ran_meanw
     assert run.error is None
     assert not run.tables.dead_letter
     assert convicts(run) == []
+
+
+@each("seed", range(8))
+def test_an_attempt_that_is_killed_right_behind_a_long_wait_for_its_sink_owes_no_timeout_of_that_time(
+    seed: int,
+) -> None:
+    run = ran(
+        seed=seed,
+        operator={"mode": "unordered", "capacity": 5, "timeout": "46ms", "on_timeout": []},
+        workload={
+            "records": 16,
+            "subtasks": 1,
+            "watermark_every": 2,
+            "rate": "500/s",
+            "service": "60ms",
+            "checkpoint_every": 8,
+        },
+        sink="atomic",
+        faults=[
+            {
+                "id": "dies",
+                "do": "kill_worker",
+                "subtask": 0,
+                "how": "sigkill",
+                "when": {"phase": "emit", "hit": 3},
+            },
+            {"id": "cut", "do": "reset", "link": "sink", "for": "104ms", "when": {"call": 5}},
+            {"id": "lost", "do": "lost_commit_reply", "link": "sink", "nth": 1, "when": {"at": "0ms"}},
+        ],
+    )
+
+    assert [kill.by for kill in run.events if isinstance(kill, Kill)] == ["dies"]
+    assert convicts(run) == []

@@ -93,16 +93,27 @@ class JobDatabase:
         with self._lock:
             return self._asked(_sessions)
 
-    def columns(self, table: str) -> Mapping[str, str]:
-        """The data type of each column; empty if there is no such table. Raises pymysql's errors."""
-        return {
-            row["c"]: row["t"].lower()
-            for row in self._rows(
-                "SELECT column_name AS c, data_type AS t FROM information_schema.columns"
-                " WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position",
-                (self.root.database, table),
-            )
-        }
+    def columns(self, table: str) -> tuple[Mapping[str, str], Mapping[str, int]]:
+        """The data type of each column, none if there is no such table; of texts the length in characters.
+
+        Raises pymysql's errors.
+        """
+        rows = self._rows(
+            "SELECT column_name AS c, data_type AS t, character_maximum_length AS n FROM information_schema.columns"
+            " WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position",
+            (self.root.database, table),
+        )
+        lengths = {row["c"]: int(row["n"]) for row in rows if row["n"] is not None}
+        return {row["c"]: row["t"].lower() for row in rows}, lengths
+
+    def without_transactions(self, table: str) -> str:
+        """The engine of `table`, if it has no transactions; else an empty text. Raises pymysql's errors."""
+        rows = self._rows(
+            "SELECT e.engine AS e FROM information_schema.tables AS t JOIN information_schema.engines AS e"
+            " ON e.engine = t.engine WHERE t.table_schema = %s AND t.table_name = %s AND e.transactions = 'NO'",
+            (self.root.database, table),
+        )
+        return str(rows[0]["e"]) if rows else ""
 
     def tables(self) -> Mapping[str, str]:
         """The type of each table of the database, views too. Raises pymysql's errors."""

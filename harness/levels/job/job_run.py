@@ -36,7 +36,6 @@ from harness.levels.job.finished import (
 )
 from harness.levels.job.job_database import INBOX, JobDatabase, TableReading
 from harness.levels.job.job_faults import JobFaults
-from harness.levels.job.lookup_log import LookupLog
 from harness.levels.job.offering import Offering
 from harness.levels.job.order import JobOrder
 from harness.levels.job.processes import JobExitSeen, JobStarts
@@ -46,6 +45,7 @@ from harness.levels.job.sessions import SessionsFollowed
 from harness.levels.job.sink_rows import SinkReplay, id_text
 from harness.levels.job.sources import JobSource
 from harness.levels.job.spark_engine import find_checkpoints, is_spark, spark_is_behind
+from harness.levels.job.statement_log import SentStatement, StatementLog, keys_asked_for
 from harness.levels.job.table_watch import TableWatch, as_replay, note_tables
 from harness.levels.job.traffic import Message, Traffic, noted, requests_over
 from harness.scenario.outcome import FaultRecord
@@ -86,6 +86,8 @@ class JobSetup:
     links: Mapping[str, Endpoint]
     """`sink` and `lookups`, as the job reaches them."""
     state: Path
+    state_made_ns: int
+    """When its state folder was last changed before it began, by the file system's clock."""
     done: Path
     logs: Path
     cluster: str | None
@@ -93,6 +95,11 @@ class JobSetup:
     lookup_tables: Sequence[str]
     second: TwoServers | None = None
     """None: there is one server."""
+
+    @property
+    def has_made_state(self) -> bool:
+        """Whether the job has made anything in its state folder, though it may be gone again."""
+        return self.state.stat().st_mtime_ns > self.state_made_ns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,8 +143,6 @@ class JobRun:
     """Where rows are of keys: each key in `expected` as a history tells it, by its text."""
     why_no_further_start: str = ""
     """Why a run with faults is not started once more when it is done; empty: it is."""
-    had_files: bool = False
-    """Whether there was a file in its state folder while it ran."""
     ground: JobSetup = field(init=False)
     how: How | None = None
     """Rule by which the job counted as finished; None: unfinished."""
@@ -146,6 +151,8 @@ class JobRun:
     """Why it was ended, if the job is not to blame: an interrupt, or the command's own budget."""
     exits: list[JobExitSeen] = field(default_factory=list)
     readings: list[TableReading] = field(default_factory=list)
+    statements: Sequence[SentStatement] = ()
+    """What the server's general log tells of the starts before the further one."""
     table_statement: str = ""
     """Of a calm run: the statement that makes the job's table; empty: the job's schema did."""
     key_columns: Sequence[str] = ()
@@ -233,13 +240,20 @@ class JobRun:
         for text, rows in (self.expected or {}).items():
             yield from ((self.keys[text], values) for values in rows)
 
+    def last_words(self) -> str:
+        """The last lines that the newest start with any output printed, without the world's passwords."""
+        words = self.starts.last_words()
+        for secret in (self.world.app.password, self.world.root.password):
+            words = words.replace(secret, "***")
+        return words
+
     # -------------------------------------------------------------------------------------- the whole
 
     def run(self) -> None:
         """Runs it. Raises WorldError if the world fails, a fault cannot be healed, or the job cannot be started."""
         self._make_parts()
         with self.log:
-            with self._made_lookups() as asked:
+            with StatementLog(root=self.ground.database.root, user=self.world.app.user) as logged:
                 try:
                     with self.faults:
                         self._go()
@@ -247,15 +261,18 @@ class JobRun:
                 finally:
                     self.starts.end_all()
                     self._reap()
-                for seen in asked.read():
-                    self.recording.insert("asked", t_us=seen.t_us, key=seen.key, session=seen.session)
-            if asked.trouble:
-                self.notes.append(asked.trouble)
+                self.statements = logged.read()
+                tables, keys = self.ground.lookup_tables, {str(key): key for key in self.given.keys}
+                for one in self.statements:
+                    for key in keys_asked_for(one.text, tables=tables, keys=keys):
+                        self.recording.insert("asked", t_us=one.t_us, key=key, session=one.session)
+            if logged.trouble:
+                self.notes.append(logged.trouble)
             self._read()
             if self.pace is None:
                 self.table_statement = self.seen.made_table()
                 self.key_columns, self.numbered = self.ground.database.keys_of(self.order.job.sink.table)
-            if self.how == "exit" and self.had_files and not self.has_files:
+            if self.how == "exit" and not self.has_files and self.ground.has_made_state:
                 self.why_no_further_start = _DROPPED
             is_tested_again = not self.is_calm and not self.why_no_further_start
             if is_tested_again and self.how is not None and not self.cut_off:
@@ -317,7 +334,6 @@ class JobRun:
             if self.cut_off:
                 break
             self.offering.offer_due(self.began_us)
-            self.had_files = self.had_files or self.has_files
             if monotonic_us() - self._advanced_us >= _ADVANCE_EVERY_US:
                 self._advanced_us = monotonic_us()
                 self.faults.advance(offered=self.offering.offered, first_offer_us=self.offering.first_us)
@@ -343,6 +359,8 @@ class JobRun:
                 )
         elif self.gave_up:
             self.recording.note("giveup", why=self.gave_up)
+            if self.exits and self.exits[-1].code:
+                self.notes.append(f"{self.exits[-1].text}; {self.last_words()}")
         self.faults.traffic.poll()
         self.sessions.learn()  # while the processes that opened the last sessions can still be told apart
         self._stop()
@@ -460,14 +478,6 @@ class JobRun:
             note=lambda note: monotonic_us(),
             prolongs_us=0 if self.pace is None else self.pace.quiet_us,
             tell=lambda text: self.site.observer.phase("fault", text),
-        )
-
-    def _made_lookups(self) -> LookupLog:
-        return LookupLog(
-            root=self.ground.database.root,
-            user=self.world.app.user,
-            tables=self.ground.lookup_tables,
-            keys=self.given.keys,
         )
 
     def _made_starts(self) -> JobStarts:

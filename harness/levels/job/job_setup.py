@@ -79,6 +79,7 @@ def prepared_ground(run: JobRun, *, folder: Path) -> Iterator[None]:
             source=source,
             links=links,
             state=folder / "state",
+            state_made_ns=(folder / "state").stat().st_mtime_ns,
             done=folder / "done",
             logs=folder / "logs",
             cluster=cluster,

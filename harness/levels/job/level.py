@@ -29,6 +29,7 @@ from harness.levels.job.environment import MARK, inherited, refuse_templates
 from harness.levels.job.finished import ExpectedRows
 from harness.levels.job.job_database import AUDIT, INBOX
 from harness.levels.job.job_file import JobFile, SinkTable, of_keys_breaches
+from harness.levels.job.job_pitfalls import VALUE_CUT
 from harness.levels.job.job_run import CalmRun, JobRun, JobSetup, Pace
 from harness.levels.job.job_setup import prepared_ground, read_files
 from harness.levels.job.order import JobOrder
@@ -471,6 +472,7 @@ def _refuse_wrong(twin: CalmRun, hint: str) -> None:
         return
     wrong = next(one for one in judgement.invariants if one.outcome is Outcome.FAIL)
     first = f": {wrong.anomalies[0].say}" if wrong.anomalies else ""
+    first += "".join(f"; {one.says.rstrip('.')}" for one in record.pitfalls or () if one.name == VALUE_CUT)
     raise _does_not_work(twin.run, f"without any fault {wrong.invariant} fails{first}{hint}")
 
 
@@ -489,7 +491,7 @@ def _elsewhere(run: JobRun) -> str:
 
 
 def _does_not_work(run: JobRun, why: str) -> WorldError:
-    words = run.starts.last_words()
+    words = run.last_words()
     said, hint = words.lower().replace(_TLS_IS_OFF, ""), ""
     if run.seen.row_times:
         hint = "; if it is only slow here, give it more time: --set budget=5m"
@@ -502,6 +504,4 @@ def _does_not_work(run: JobRun, why: str) -> WorldError:
             f"; it ran under {run.starts.command[0]}:"
             " if its packages are in another environment, name that one's `python` in `command`"
         )
-    for secret in (run.world.app.password, run.world.root.password):
-        words = words.replace(secret, "***")
     return WorldError(f"the job does not work undisturbed: {why}; {words}", fix=f"mend the job first{hint}")

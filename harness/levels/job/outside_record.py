@@ -5,15 +5,17 @@ Invariant: what the header claims is what the job file says; a number in it was 
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from msgspec import UNSET, structs
+
 from harness.engine.level import OutsideRecord
 from harness.engine.two_servers import blamed, joined
 from harness.history.outside import (
+    ExpectedRow,
     Offer,
     OutsideBounds,
     OutsideClaims,
@@ -27,13 +29,18 @@ from harness.history.outside import (
 from harness.history.verdict import Anomaly, InvariantVerdict, Judgement, Outcome
 from harness.judge.checkers.outside.judge import judge_outside
 from harness.levels.job.job_database import audited_session
+from harness.levels.job.job_pitfalls import (
+    CutValues,
+    causes,
+    connects_for_each_call,
+    cut_values,
+    values_cut,
+    without_transactions,
+)
 from harness.levels.job.job_run import CalmRun, JobRun
-from harness.levels.job.lookup_log import connects_for_each_call
 from harness.levels.job.offering import GAPS
 from harness.levels.job.recording import events_of, logged_rows
 from harness.levels.job.sink_rows import id_text
-from harness.levels.job.traffic import uncommitted
-from harness.scenario.outcome import Pitfall
 from harness.scenario.plan import JudgedValues
 
 _SAYS = {
@@ -55,6 +62,9 @@ def record_of(
     seen, unfollowed = run.seen, run.seen.unfollowed or calm.run.seen.unfollowed
     rows = logged_rows(seen.transactions, seen.columns, run.sessions.sessions, session_of=audited_session)
     events = events_of(run.recording, [] if unfollowed else list(rows))
+    cut = cut_values(run)
+    if expect_from == "calm":
+        events = list(_with_what_was_sent(events, cut, columns=order.job.sink.values))
     if unfollowed:
         events = [event for event in events if not (isinstance(event, PartRead) and event.of == "log")]
     name, header = order.job.claims.expected, _header(run, calm, expect_from, changes=not unfollowed)
@@ -78,7 +88,12 @@ def record_of(
             *run.notes,
             *_without_rows(run, calm, expect_from),
         ),
-        pitfalls=(*connects_for_each_call(calm.messages), *_left_open(run, header, events)),
+        pitfalls=(
+            *connects_for_each_call(calm.messages),
+            *without_transactions(run),
+            *values_cut(run, cut),
+            *causes(run, _kinds(lambda: judge_of(run)(header, events))),
+        ),
         values=JudgedValues(says=_SAYS[expect_from].format(name=name)),
         extras={
             "job": {
@@ -92,43 +107,36 @@ def record_of(
     )
 
 
-def _left_open(run: JobRun, header: OutsideHeader, events: Sequence[OutsideEvent]) -> Iterator[Pitfall]:
-    """The cause of what V8 convicts, if a start that ended well by itself had left writes without a COMMIT.
+def _kinds(judged: Callable[[], Judgement]) -> Callable[[], Collection[str]]:
+    """The kinds of V8's anomalies."""
+    return lambda: {
+        anomaly.kind for one in judged().convicted() if one.invariant == "V8" for anomaly in one.anomalies
+    }
 
-    A start that was killed rightly leaves some; so does one beside another, of which it is not known whose they are.
+
+def _with_what_was_sent(
+    events: Sequence[OutsideEvent], cut: CutValues, *, columns: Sequence[str]
+) -> Iterator[OutsideEvent]:
+    """The events, with what the job sent as the expected value where the server kept less of it.
+
+    The calm twin's table holds the shortened value too, and is no witness for it.
     """
-    table, ends = run.order.job.sink.table, _ends_of_starts(run)
-    for connection, writes in uncommitted(run.faults.traffic.messages, table).items():
-        living = [
-            start
-            for start, (begun_us, ended_us, _) in ends.items()
-            if begun_us <= writes[-1].t_us <= ended_us
-        ]
-        if len(living) != 1 or not ends[living[0]][2]:
-            continue
-        if any(one.invariant == "V8" for one in judge_of(run)(header, events).convicted()):
-            at_s = (writes[0].t_us - run.recording.began_us) / 1e6
-            yield Pitfall(
-                name="left-uncommitted",
-                says=f"{len(writes)} statements such as {writes[0].name}, from {at_s:.3f} s on, were answered with OK"
-                f" on connection {connection}, and no COMMIT followed there before start {living[0]} exited with"
-                " code 0.",
-                advice="Commit, or set autocommit on each connection: a new one, after an error, has the default.",
-                evidence={"statements": len(writes), "connection": connection, "start": living[0]},
-            )
-            return
+    for event in events:
+        sent = cut.get(id_text(event.id), {}) if isinstance(event, Offer | ExpectedRow) else {}
+        if sent and isinstance(event, Offer) and event.expect is not UNSET:
+            yield structs.replace(event, expect=[_mended(row, columns, sent) for row in event.expect])
+        elif sent and isinstance(event, ExpectedRow):
+            yield structs.replace(event, v=_mended(event.v, columns, sent))
+        else:
+            yield event
 
 
-def _ends_of_starts(run: JobRun) -> Mapping[int, tuple[int, float, bool]]:
-    """When each start began and exited, and whether it did so by itself with code 0."""
-    found: dict[int, tuple[int, float, bool]] = {}
-    for t_us, _, kind, fields in run.recording.told():
-        if kind == "start":
-            found[fields["start"]] = (t_us, math.inf, False)
-        elif kind == "exit":
-            is_well = fields.get("code") == 0 and fields.get("by") is None
-            found[fields["start"]] = (found[fields["start"]][0], t_us, is_well)
-    return found
+def _mended(row: Sequence[object], columns: Sequence[str], sent: Mapping[str, str]) -> list[object]:
+    """A row with the texts that were sent in place of their beginnings."""
+    return [
+        sent[name] if name in sent and sent[name].startswith(str(value)) else value
+        for name, value in zip(columns, row, strict=True)
+    ]
 
 
 def _not_deterministic(unsteady: Mapping[str, str]) -> Iterator[str]:
@@ -168,7 +176,10 @@ def _header(
     claims, sink, pace = order.job.claims, order.job.sink, calm.pace
     return OutsideHeader(
         claims=OutsideClaims(
-            delivery=claims.delivery, order=claims.order, fenced=claims.is_fenced, explained=True
+            delivery=claims.delivery,
+            order=claims.order,
+            fenced=claims.is_fenced and not run.seen.without_transactions,
+            explained=True,
         ),
         sink=OutsideSink(
             write="upsert" if sink.rows == "key" else sink.write,

@@ -37,6 +37,10 @@ class TableWatch:
     transactions: list[LoggedTransaction] = field(default_factory=list)
     columns: SinkColumns | None = None
     """None: the table is not there yet."""
+    lengths: Mapping[str, int] = field(default_factory=dict)
+    """How many characters a column of texts takes."""
+    without_transactions: str = ""
+    """The table's engine, if it has no transactions."""
     replay: SinkReplay | None = None
     """The rows that the log shows by now; None: the table is not there yet."""
     why_no_audit: str = ""
@@ -106,7 +110,7 @@ class TableWatch:
     def _learn(self) -> None:
         sink = self.sink
         try:
-            types = self.database.columns(sink.table)
+            types, self.lengths = self.database.columns(sink.table)
         except (pymysql.MySQLError, OSError):  # a fault has the server down
             return
         if not types:
@@ -115,6 +119,7 @@ class TableWatch:
         refuse_columns(sink.table, wanted, types)
         with suppress(pymysql.MySQLError, OSError):
             self.unfollowed = self.unfollowed or self.database.cascades(sink.table, judged=wanted)
+            self.without_transactions = self.database.without_transactions(sink.table)
         self.columns = SinkColumns(sink=sink, types=types, offered=self.offered)
         self.replay, self._digested = SinkReplay(columns=self.columns), 0
         self.audit()

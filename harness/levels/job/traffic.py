@@ -7,7 +7,7 @@ answer is kept with no end, and nothing is concluded from what a client did not 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
@@ -99,32 +99,6 @@ def has_lookups_beside(messages: Iterable[Message]) -> bool:
     return any(begun[later] < ended[earlier] for earlier, later in pairwise(begun))
 
 
-_LEAVES_OPEN: Final = frozenset({"select", "with", "show", "insert", "update", "delete", "replace", "load"})
-"""Statements that neither begin nor end a transaction; any other one may (SET, CALL, DDL)."""
-
-
-def uncommitted(messages: Iterable[Message], table: str) -> Mapping[int, Sequence[Message]]:
-    """By connection to the sink: the last writes to `table` that were answered with OK, and that nothing committed.
-
-    The last one of a connection is behind them, whatever it was: so much later the transaction was still open.
-    """
-    asked: dict[int, list[Message]] = {}
-    writes: dict[int, list[Message]] = {}
-    for one in messages:
-        if one.link != "sink" or one.command == "quit":
-            continue
-        if one.side == "request":
-            asked.setdefault(one.connection, []).append(one)
-            if one.commits or (one.statement not in _LEAVES_OPEN and one.command != "ping"):
-                writes.pop(one.connection, None)
-        elif waiting := asked.get(one.connection):
-            request = waiting.pop(0)
-            names = {name.rpartition(".")[2] for name in request.tables}
-            if one.reply == "ok" and request.writes and not request.commits and table.lower() in names:
-                writes.setdefault(one.connection, []).append(request)
-    return writes
-
-
 @contextmanager
 def noted(control: MessageControl) -> Iterator[None]:
     """Notes every message of both links while the block lasts; begin it before the job's first start."""
@@ -145,11 +119,19 @@ class Traffic:
     errors: list[Loss] = field(default_factory=list)
     """Errors that clients got, lost connections included; the code of a loss is the one that a client reports."""
     losses: list[Loss] = field(default_factory=list)
+    lost_us: dict[int, int] = field(default_factory=dict)
+    """When each connection to the sink was lost that its client had not ended, by its number."""
+    codes: dict[int, int] = field(default_factory=dict)
+    """The number of the error that a request to the sink was answered with, by the request's number; 0: with none."""
+    unsent: set[int] = field(default_factory=set)
+    """The requests to the sink that the proxy answered by itself, so that the server never got them."""
     entries_lost: int = 0
     """Entries of the log that were dropped before they were read."""
     _after: dict[str, int] = field(default_factory=dict)
     _open: dict[tuple[str, int], list[Message]] = field(default_factory=dict)
     """Requests without an answer, by link and connection."""
+    _refused: dict[tuple[str, int], int] = field(default_factory=dict)
+    """The error that the proxy answered a request with of which it has not yet noted that it came."""
     _ended: dict[tuple[str, int], None] = field(default_factory=dict)
 
     def skip(self) -> None:
@@ -209,24 +191,36 @@ class Traffic:
                 message = _message(link, "request", event)
                 self.messages.append(message)
                 self._open.setdefault(key, []).append(message)
+                if key in self._refused:
+                    self._refuse(key, event.t_us, self._refused.pop(key))
             case "noted":
                 message = _message(link, "answer", event)
                 self.messages.append(message)
                 if message.code:
                     self.errors.append((message.t_us, message.link, message.code))
                 if asked := self._open.get(key):
-                    self._end(asked.pop(0), message.t_us, "fail" if message.code else "ok")
+                    self._answer(asked.pop(0), message.t_us, message.code)
             case "error":
                 # The proxy answered with an error of its own.
-                self.errors.append((event.t_us, key[0], int(event.more.get("code", 0))))
-                if event.stream == "upstream" and (asked := self._open.get(key)):
-                    self._end(asked.pop(), event.t_us, "fail")
+                code = int(event.more.get("code", 0))
+                self.errors.append((event.t_us, link, code))
+                if event.stream == "upstream" and self._open.get(key):
+                    self._refuse(key, event.t_us, code)
+                elif event.stream == "upstream":
+                    self._refused[key] = code
             case "ended":
                 self._lose(key, event, by_client=event.stream == "upstream")
             case "undialled":
                 self._note_loss(event.t_us, link, _REFUSED)
             case did if did in _BY_THE_PROXY and event.connection:
                 self._lose(key, event, by_client=False)
+
+    def _refuse(self, key: tuple[str, int], t_us: int, code: int) -> None:
+        """The server does not get the newest request of this connection, which the proxy answers itself."""
+        asked = self._open[key].pop()
+        if asked.link == "sink":
+            self.unsent.add(asked.n)
+        self._answer(asked, t_us, code or _LOST)
 
     def _lose(self, key: tuple[str, int], event: ProxyEvidence, *, by_client: bool) -> None:
         """A connection ends, once: its client loses it, or has given up the requests that it still waits for."""
@@ -238,10 +232,17 @@ class Traffic:
             self._end(one, event.t_us, "timeout" if by_client else "fail")
         if not by_client:
             self._note_loss(event.t_us, key[0], _LOST)
+            if key[0] == "sink":
+                self.lost_us[key[1]] = event.t_us
 
     def _note_loss(self, t_us: int, link: str, code: int) -> None:
         self.losses.append((t_us, link, code))
         self.errors.append((t_us, link, code))
+
+    def _answer(self, asked: Message, t_us: int, code: int) -> None:
+        if asked.link == "sink":
+            self.codes[asked.n] = code
+        self._end(asked, t_us, "fail" if code else "ok")
 
     def _end(self, asked: Message, t_us: int, ending: str) -> None:
         if asked.is_call:

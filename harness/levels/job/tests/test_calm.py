@@ -14,14 +14,13 @@ from harness.system.errors import WorldError
 
 def _ended(words: str) -> Any:
     """A calm run that has given up after these last words."""
-    secret = SimpleNamespace(password="of nobody")
     order = SimpleNamespace(job=SimpleNamespace(sink=SinkTable()))
     return SimpleNamespace(
         order=order,
         expected=None,
-        world=SimpleNamespace(app=secret, root=secret),
         seen=SimpleNamespace(row_times=[], transactions=[]),
-        starts=SimpleNamespace(last_words=lambda: words, command=("/usr/bin/python", "job.py")),
+        last_words=lambda: words,
+        starts=SimpleNamespace(command=("/usr/bin/python", "job.py")),
         cut_off="",
         how=None,
         gave_up="the job exited with code 1",

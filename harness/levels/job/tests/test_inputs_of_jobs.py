@@ -13,14 +13,15 @@ from pydantic import ValidationError
 from pymysql import InterfaceError, OperationalError
 
 from harness.database.endpoint import Endpoint
-from harness.levels.job import job_database, lookup_log
+from harness.levels.job import job_database, statement_log
 from harness.levels.job.environment import job_environment, refuse_templates
 from harness.levels.job.job_file import JobFile
+from harness.levels.job.job_pitfalls import connects_for_each_call, unfinished
 from harness.levels.job.job_scenario import JobScenario
 from harness.levels.job.job_scenarios import apply_job_settings, load_jobs
-from harness.levels.job.lookup_log import connects_for_each_call, is_lookup, literals
 from harness.levels.job.records import read_input
-from harness.levels.job.traffic import Message, uncommitted
+from harness.levels.job.statement_log import is_lookup, keys_asked_for, literals
+from harness.levels.job.traffic import Message
 from harness.levels.job.unmet import refuse_moments
 from harness.scenario.workloads.shape import Lookup
 from harness.scenario.yaml_text import ScenarioProblems
@@ -266,14 +267,16 @@ def test_lookups_that_are_too_many_to_be_counted_are_told(
     monkeypatch: pytest.MonkeyPatch, most: int, seen: int, trouble: str
 ) -> None:
     database = _Database("SELECT name FROM customer WHERE k = 5", "SELECT name FROM customer WHERE k = 6")
-    monkeypatch.setattr(lookup_log, "connect", lambda *given, **more: database)
-    monkeypatch.setattr(lookup_log, "_MAX", most)
-    counting = lookup_log.LookupLog(root=SERVER, user="app", tables=["customer"], keys=[5, 6])
+    monkeypatch.setattr(statement_log, "connect", lambda *given, **more: database)
+    monkeypatch.setattr(statement_log, "_MAX", most)
+    counting = statement_log.StatementLog(root=SERVER, user="app")
 
     with counting:
-        found = [one.key for one in counting.read()]
+        keys = [
+            keys_asked_for(one.text, tables=["customer"], keys={"5": 5, "6": 6}) for one in counting.read()
+        ]
 
-    assert found == [5, 6][:seen]
+    assert keys == [[5], [6]][:seen]
     assert trouble in counting.trouble
     assert bool(counting.trouble) == bool(trouble)
     assert database.done[-1] == "SET GLOBAL general_log = 0"
@@ -285,8 +288,8 @@ def test_the_general_log_is_switched_off_when_a_life_fails_before_it_is_read(
 ) -> None:
     """Also if switching it on was not acknowledged: the server may have done it."""
     database = _Database(fails_at=fails_at)
-    monkeypatch.setattr(lookup_log, "connect", lambda *given, **more: database)
-    counting = lookup_log.LookupLog(root=SERVER, user="app", tables=["customer"], keys=[5, 6])
+    monkeypatch.setattr(statement_log, "connect", lambda *given, **more: database)
+    counting = statement_log.StatementLog(root=SERVER, user="app")
 
     with pytest.raises(WorldError), counting:
         raise WorldError("the job cannot be started")
@@ -296,9 +299,9 @@ def test_the_general_log_is_switched_off_when_a_life_fails_before_it_is_read(
 
 def test_a_general_log_that_cannot_be_switched_off_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     database = _Database(fails_at="SET GLOBAL general_log = 0")
-    monkeypatch.setattr(lookup_log, "connect", lambda *given, **more: database)
+    monkeypatch.setattr(statement_log, "connect", lambda *given, **more: database)
 
-    with lookup_log.LookupLog(root=SERVER, user="app", tables=["customer"], keys=[5, 6]) as counting:
+    with statement_log.StatementLog(root=SERVER, user="app") as counting:
         pass
 
     assert "The server's general log could not be switched off: " in counting.trouble
@@ -352,39 +355,56 @@ def _sent(statement: str, count: int, tables: str = "enriched") -> list[Message]
     ]  # fmt: skip
 
 
-def _answered(request: Message, reply: str = "ok") -> list[Message]:
-    return [request, replace(request, side="answer", reply=reply)]
+@pytest.mark.parametrize(
+    ("later", "is_open", "behind"),
+    [
+        ([], True, None),
+        (["select"], True, None),
+        (["commit"], False, None),
+        (["rollback"], True, "rollback"),
+        (["begin"], True, "begin"),
+        (["set"], True, "set"),  # it may set autocommit, which commits
+        (["select", "create", "insert", "commit"], True, "create"),
+    ],
+)
+def test_writes_are_unfinished_if_no_commit_follows_on_their_connection(
+    later: list[str], *, is_open: bool, behind: str | None
+) -> None:
+    sent = [*_sent("insert", 2), *(message for word in later for message in _sent(word, 1, "enriched"))]
+    sent = [replace(message, n=n) for n, message in enumerate(sent)]
+
+    found = list(unfinished(sent, dict.fromkeys(range(len(sent)), 0), table="enriched"))
+
+    assert bool(found) is is_open
+    for one in found:
+        assert one.writes == sent[:2]
+        assert (one.behind and one.behind.statement) == behind
 
 
 @pytest.mark.parametrize(
-    ("later", "is_open"),
+    ("changed", "codes", "table"),
     [
-        ([], True),
-        (["select"], True),
-        (["commit"], False),
-        (["rollback"], False),
-        (["begin"], False),
-        (["set"], False),  # it may set autocommit, which commits
-        (["create"], False),
+        ({}, {0: 1062}, "enriched"),
+        ({}, {}, "enriched"),
+        ({}, {0: 0}, "offsets"),
+        ({"commits": 1}, {0: 0}, "enriched"),
     ],
+    ids=["failed", "not answered", "of another table", "committed by the server"],
 )
-def test_a_write_is_uncommitted_if_nothing_that_may_commit_follows_on_its_connection(
-    later: list[str], *, is_open: bool
+def test_a_write_that_did_nothing_or_was_committed_is_not_unfinished(
+    changed: dict[str, Any], codes: dict[int, int], table: str
 ) -> None:
-    sent = [*_sent("insert", 1), *(message for word in later for message in _sent(word, 1, ""))]
-    messages = [message for request in sent for message in _answered(request)]
-
-    assert bool(uncommitted(messages, "enriched")) is is_open
-
-
-def test_a_write_that_failed_or_was_of_another_table_or_was_committed_by_the_server_is_not_left_open() -> (
-    None
-):
     (insert,) = _sent("insert", 1)
 
-    assert not uncommitted(_answered(insert, "error"), "enriched")
-    assert not uncommitted(_answered(insert), "offsets")
-    assert not uncommitted(_answered(replace(insert, commits=True)), "enriched")
+    assert not list(unfinished([replace(insert, **changed)], codes, table=table))
+
+
+def test_a_deadlock_ends_the_writes_before_it() -> None:
+    sent = [replace(message, n=n) for n, message in enumerate(_sent("insert", 3))]
+
+    found, _ = unfinished(sent, {0: 0, 1: 1213, 2: 0}, table="enriched")
+
+    assert (found.writes, found.behind, found.code) == (sent[:1], sent[1], 1213)
 
 
 def test_a_moment_that_the_job_is_far_from_is_refused_before_the_run() -> None:
@@ -410,4 +430,4 @@ def test_a_moment_that_the_job_is_far_from_is_refused_before_the_run() -> None:
 def test_a_job_that_connects_for_each_lookup_has_a_pitfall() -> None:
     [pitfall] = connects_for_each_call(_asked(200, 200))
     assert (pitfall.name, pitfall.evidence) == ("connects-for-each-call", {"opened": 200, "calls": 200})
-    assert not connects_for_each_call(_asked(10, 200))
+    assert not list(connects_for_each_call(_asked(10, 200)))

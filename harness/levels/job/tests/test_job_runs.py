@@ -217,6 +217,76 @@ def test_writes_that_a_start_leaves_without_a_commit_are_named_as_the_cause(
         assert "before start 1 exited with code 0" in pitfall.says
 
 
+def _named(outcome: RunOutcome) -> dict[str, str]:
+    return {pitfall.name: pitfall.says for pitfall in outcome.pitfalls}
+
+
+FIFTH_WRITE = {"sink": "write", "nth": 15, "moment": "before"}
+"""Of the second batch; with `singly` each of its rows is a statement."""
+LOST_CONNECTION = {"id": "reset", "do": "reset_now", "link": "sink", "when": FIFTH_WRITE}
+DEADLOCK = {"id": "victim", "do": "sql_error", "link": "sink", "code": 1213, "times": 1, "when": FIFTH_WRITE}
+
+
+@pytest.mark.parametrize(
+    ("fault", "name", "says"),
+    [
+        (LOST_CONNECTION, "lost-with-its-connection", "with 4 statements answered with OK and not committed"),
+        (DEADLOCK, "rolled-back-by-deadlock", "which rolled back 5 statements before it"),
+    ],
+)
+@pytest.mark.parametrize("word", ["goes-on", "again"])
+def test_a_job_that_does_not_begin_its_transaction_again_loses_what_went_before_and_that_is_named(
+    stage: OpenLevels, fault: Mapping[str, Any], name: str, says: str, word: str
+) -> None:
+    outcome = stage.run(_order("right", "singly", word, faults=[fault]))
+
+    is_wrong = word == "goes-on"
+    assert outcome.judgement.outcome is (Outcome.FAIL if is_wrong else Outcome.PASS), outcome.judgement
+    assert _failed(outcome).get("V8", {"lost"}) == {"lost"}
+    assert _named(outcome).keys() == ({name} if is_wrong else set())
+    assert says in _named(outcome).get(name, says)
+    assert "INSERT INTO enriched VALUES (1" in _named(outcome).get(name, "INSERT INTO enriched VALUES (1")
+
+
+@pytest.mark.parametrize("word", ["defines", "temporary"])
+def test_a_table_that_is_made_in_a_transaction_commits_it_unless_it_is_a_temporary_one(
+    stage: OpenLevels, word: str
+) -> None:
+    outcome = stage.run(_order("right", word, faults=[BEFORE_SECOND]))
+
+    is_wrong = word == "defines"
+    assert _failed(outcome) == ({"V8": {"duplicate"}} if is_wrong else {})
+    assert _named(outcome).keys() == ({"committed-by-ddl"} if is_wrong else set())
+    for says in _named(outcome).values():
+        assert says.startswith('"create table if not exists scratch (n int)" at ')
+
+
+@pytest.mark.parametrize(("word", "failed"), [("right", {"V8": {"duplicate"}}), ("no-state", {})])
+def test_a_table_without_transactions_is_named_and_no_fencing_is_claimed(
+    stage: OpenLevels, word: str, failed: dict[str, set[str]]
+) -> None:
+    outcome = stage.run(_order(word, "engine=MyISAM", faults=[BEFORE_SECOND]))
+
+    assert _failed(outcome) == failed
+    assert "is of the engine MyISAM, which has no transactions" in _named(outcome)["no-transactions"]
+    (fencing,) = [one for one in outcome.judgement.invariants if one.invariant == "V13"]
+    assert fencing.outcome is Outcome.NOT_CLAIMED
+
+
+@pytest.mark.parametrize("calm_only", [True, False])
+@pytest.mark.parametrize("words", [("narrow", "ignore"), ("ignore",)])
+def test_a_value_that_the_server_cut_is_wrong_though_the_calm_twin_has_it_too(
+    stage: OpenLevels, words: Sequence[str], *, calm_only: bool
+) -> None:
+    outcome = stage.run(_order("right", *words, calm_only=calm_only))
+
+    is_wrong = "narrow" in words
+    assert _failed(outcome) == ({"V8": {"wrong-value"}} if is_wrong else {})
+    assert _named(outcome).keys() == ({"value-cut"} if is_wrong else set())
+    for verdict in outcome.judgement.convicted():
+        assert all(re.search(r'name = ".{4}" where ".{5,}" is right', one.say) for one in verdict.anomalies)
+
+
 def test_a_job_that_commits_rows_before_its_position_doubles(stage: OpenLevels) -> None:
     outcome = stage.run(_order("append"))
     assert _failed(outcome) == {"V8": {"duplicate"}}

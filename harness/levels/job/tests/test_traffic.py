@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, cast
 
+import pytest
+
 from harness.faults.real.evidence import LogPage, ProxyEvidence
 from harness.faults.real.fault_site import MessageControl
 from harness.levels.job.traffic import NOTES, Traffic, requests_over
@@ -107,13 +109,20 @@ def test_a_request_without_an_answer_is_waiting() -> None:
     assert [(call.began_us, call.ended_us) for call in traffic.waiting()] == [(10, None)]
 
 
-def test_an_error_of_the_proxys_own_ends_the_call_that_it_answers() -> None:
-    traffic = read(
-        noted(10, "insert"), did(12, "error", stream="upstream", toxic="victim.upstream", code=1213)
-    )
+@pytest.mark.parametrize("is_noted_first", [True, False], ids=["a long request", "a short one"])
+def test_an_error_of_the_proxys_own_ends_the_call_that_it_answers(*, is_noted_first: bool) -> None:
+    sent = [
+        noted(10, "insert", match=1),
+        did(10, "error", stream="upstream", toxic="victim.upstream", code=1213),
+    ]
+    later = [noted(20, "insert", match=2), noted(21, "insert", match=1, answer=True)]
 
-    assert traffic.errors == [(12, SINK, 1213)]
-    assert [call.ending for call in traffic.calls] == ["fail"]
+    traffic = read(*(sent if is_noted_first else reversed(sent)), *later)
+
+    assert traffic.errors == [(10, SINK, 1213)]
+    assert [call.ending for call in traffic.calls] == ["fail", "ok"]
+    assert traffic.codes == {1: 1213, 2: 0}
+    assert traffic.unsent == {1}
 
 
 def test_what_a_client_sends_around_its_lookups_is_no_call_there_and_one_on_the_sinks_link() -> None:

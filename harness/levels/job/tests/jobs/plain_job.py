@@ -27,7 +27,14 @@
     nonsense     writes another name each time
     skips        leaves out a record whose lookup fails: loses it
     forgets      goes on after a lost connection on a new one, and writes there without a COMMIT
-    again        the same, with a COMMIT
+    again        the same, with a COMMIT; after an error on the connection that is there too
+    singly       sends each row in an INSERT of its own
+    goes-on      after an error goes on with the statement that failed, on a new connection if the old one is lost
+    defines      makes a table before its COMMIT
+    temporary    makes a temporary one there
+    engine=NAME  makes its table with this engine
+    ignore       writes with INSERT IGNORE
+    narrow       its names have 4 characters
     connects     opens a connection for the lookups of each batch
     briefly      opens a connection for the writes of each batch
     in-one       sends each transaction in one query, from START TRANSACTION to COMMIT
@@ -61,7 +68,9 @@ CYCLE = {"append": "rows/place", "ahead": "place/rows", "no-state": "rows"}.get(
 """The transactions of a batch, in their order, each with its steps."""
 for word in WORDS:
     CYCLE = word.removeprefix("cycle=") if word.startswith("cycle=") else CYCLE
-_COLUMNS = "id BIGINT, k BIGINT, name VARCHAR(200), city VARCHAR(200), tier BIGINT"
+_NAME = "VARCHAR(4)" if "narrow" in WORDS else "VARCHAR(200)"
+_COLUMNS = f"id BIGINT, k BIGINT, name {_NAME}, city VARCHAR(200), tier BIGINT"
+_ENGINE = "".join(f" {word}" for word in WORDS if word.startswith("engine="))
 
 
 def connect(link: str) -> Any:
@@ -173,15 +182,20 @@ def written(sink: Any, rows: list[Any], position: int) -> None:
     if "briefly" in WORDS:
         sink.close()
         sink.connect()
-    verb = "INSERT IGNORE" if "no-state" in WORDS else "INSERT"
-    values = ", ".join(sink.cursor().mogrify("(%s, %s, %s, %s, %s)", row) for row in rows)
+    verb = "INSERT IGNORE" if WORDS & {"no-state", "ignore"} else "INSERT"
+    values = [sink.cursor().mogrify("(%s, %s, %s, %s, %s)", row) for row in rows]
+    inserts = values if "singly" in WORDS else [", ".join(values)] if values else []
+    define = "CREATE TEMPORARY TABLE" if "temporary" in WORDS else "CREATE TABLE"
+    place = f"UPDATE place SET pos = {position}"
     steps = {
-        "rows": f"{verb} INTO {TABLE} VALUES {values}",
-        "place": f"UPDATE place SET pos = {position}",
-        "audit": f"INSERT INTO audit VALUES ({position})",
+        "rows": [f"{verb} INTO {TABLE} VALUES {insert}" for insert in inserts],
+        "place": [place],
+        "audit": [f"INSERT INTO audit VALUES ({position})"],
     }
+    if WORDS & {"defines", "temporary"}:
+        steps["rows"].append(f"{define} IF NOT EXISTS scratch (n INT)")
     for transaction in CYCLE.split("/"):
-        statements = [steps[step] for step in transaction.split("+") if rows or step != "rows"]
+        statements = [statement for step in transaction.split("+") for statement in steps[step]]
         with sink.cursor() as cursor:
             if "in-one" in WORDS:
                 cursor.execute("; ".join(["START TRANSACTION", *statements, "COMMIT"]))
@@ -189,14 +203,38 @@ def written(sink: Any, rows: list[Any], position: int) -> None:
                     pass
                 continue
             for statement in statements:
-                if statement is steps["place"] and "drops-state" in WORDS:
+                if statement is place and "drops-state" in WORDS:
                     PLACE.write_text(str(position))
                 elif "prepared" in WORDS:
                     execute_prepared(sink, statement)
                 else:
-                    cursor.execute(statement)
+                    executed(sink, statement)
         if not ("forgets" in WORDS and LOST):
             sink.commit()
+
+
+def executed(sink: Any, statement: str) -> None:
+    """Executes a statement; with `goes-on` once more after an error."""
+    try:
+        sink.cursor().execute(statement)
+    except pymysql.MySQLError:
+        if "goes-on" not in WORDS:
+            raise
+        if not sink.open:
+            connect_again(sink)
+        sink.cursor().execute(statement)
+
+
+def connect_again(sink: Any) -> None:
+    """Connects anew, which fails as long as the fault lasts."""
+    for _ in range(100):
+        try:
+            sink.connect()
+        except pymysql.MySQLError:
+            NEVER.wait(0.05)
+        else:
+            return
+    raise SystemExit("no database")
 
 
 def written_again(sink: Any, rows: list[Any], position: int) -> None:
@@ -207,7 +245,7 @@ def written_again(sink: Any, rows: list[Any], position: int) -> None:
         if not WORDS & {"forgets", "again"}:
             raise
         LOST.append(position)
-        sink.connect()
+        connect_again(sink)
         written(sink, rows, position)
 
 
@@ -237,7 +275,7 @@ def begun(sink: Any) -> int:
     """Makes the tables; the position to go on from."""
     with sink.cursor() as cursor:
         key = ", PRIMARY KEY (id)" if "no-state" in WORDS else ""
-        cursor.execute(f"CREATE TABLE IF NOT EXISTS {TABLE} ({_COLUMNS}{key})")
+        cursor.execute(f"CREATE TABLE IF NOT EXISTS {TABLE} ({_COLUMNS}{key}){_ENGINE}")
         if "no-state" in WORDS:
             return 0
         if "drops-state" in WORDS:

@@ -1,6 +1,6 @@
-"""The lookups of a job as the database sees them, from its general log, and what the proxy saw of their connections.
+"""The statements of a job as the database sees them, from its general log.
 
-Invariants: the log is asked past the proxy and counts each statement once; what it cannot tell is said, as after a
+Invariants: the log is asked past the proxy and tells each statement once; what it cannot tell is said, as after a
 restart of the server; the log is switched off again, also after an error.
 """
 
@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Self
 
 import pymysql
 
 from harness.database.endpoint import Endpoint, connect
-from harness.levels.job.traffic import Message, requests_over
-from harness.scenario.outcome import Pitfall
 from harness.system.clock import monotonic_us
 
 _BEGIN: Final = (
@@ -31,35 +29,28 @@ _READ: Final = (
 _LITERAL: Final = re.compile(r"'((?:[^'\\]|\\.)*)'|(?<![\w.])(-?\d+)(?![\w.])")
 _MAX: Final = 100_000
 """Statements of the job that are looked at."""
-_LEAST: Final = 20
-_SHARE: Final = 0.9
-"""Lookups, and connections for each of them, from which on a job connects for each call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeenLookup:
-    """One lookup of one key."""
+class SentStatement:
+    """One statement; of a prepared one each execution, with its values."""
 
     t_us: int
     """Microseconds of the machine's monotonic clock."""
-    key: Any
-    """None: the statement names none of the keys."""
     session: int
+    text: str
 
 
 @dataclass(slots=True, kw_only=True)
-class LookupLog:
-    """Counts while its block lasts. Mutable."""
+class StatementLog:
+    """The log is on while its block lasts. Mutable."""
 
     root: Endpoint
     user: str
     """The database user of the job."""
-    tables: Collection[str]
-    keys: Collection[Any]
     trouble: str = ""
     """Why lookups could not be counted, or not all."""
     _offset_us: int = 0
-    _found: list[SeenLookup] = field(default_factory=list)
 
     def __enter__(self) -> Self:
         """Switches the log on; sets `trouble` if that fails."""
@@ -82,8 +73,8 @@ class LookupLog:
                 f"{self.trouble} The server's general log could not be switched off: {error}.".strip()
             )
 
-    def read(self) -> Sequence[SeenLookup]:
-        """The lookups until now, in the order of time."""
+    def read(self) -> Sequence[SentStatement]:
+        """The statements until now, in the order of time."""
         if self.trouble:
             return []
         try:
@@ -100,23 +91,26 @@ class LookupLog:
         except (pymysql.MySQLError, OSError) as error:
             self.trouble = f"Lookups were not counted: {error}."
             return []
-        known = {str(key): key for key in self.keys}
-        return [seen for row in rows for seen in self._lookups(row, known)]
-
-    def _lookups(self, row: Sequence[Any], known: Mapping[str, object]) -> Iterator[SeenLookup]:
-        at, session, said = row
-        text = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
-        if not is_lookup(text, self.tables):
-            return
-        t_us = round(float(at) * 1e6) + self._offset_us
-        keys = [known[one] for one in literals(text) if one in known]
-        for key in keys or [None]:
-            yield SeenLookup(t_us=t_us, key=key, session=int(session))
+        return [
+            SentStatement(
+                t_us=round(float(at) * 1e6) + self._offset_us,
+                session=int(session),
+                text=said.decode(errors="replace") if isinstance(said, bytes) else str(said),
+            )
+            for at, session, said in rows
+        ]
 
     def _run(self, *statements: str) -> None:
         with connect(self.root) as connection, connection.cursor() as cursor:
             for statement in statements:
                 cursor.execute(statement)
+
+
+def keys_asked_for(text: str, *, tables: Collection[str], keys: Mapping[str, Any]) -> Sequence[Any]:
+    """The keys of a lookup, None for one that names none of `keys` (by their text); of another statement none."""
+    if not is_lookup(text, tables):
+        return ()
+    return [keys[one] for one in literals(text) if one in keys] or [None]
 
 
 def is_lookup(statement: str, tables: Collection[str]) -> bool:
@@ -130,22 +124,10 @@ def is_lookup(statement: str, tables: Collection[str]) -> bool:
 def literals(statement: str) -> Iterator[str]:
     """The texts and whole numbers behind the statement's first WHERE; without one, all of them."""
     place = statement.upper().find("WHERE")
-    for text, number in _LITERAL.findall(statement[max(0, place) :]):
+    yield from every_literal(statement[max(0, place) :])
+
+
+def every_literal(statement: str) -> Iterator[str]:
+    """The texts, as they are written, and whole numbers of a statement."""
+    for text, number in _LITERAL.findall(statement):
         yield text or number
-
-
-def connects_for_each_call(messages: Sequence[Message]) -> tuple[Pitfall, ...]:
-    """The pitfall of a job that connects anew for each lookup, as the proxy saw it without faults."""
-    asked = requests_over(messages, "lookups")
-    calls = sum(one.statement in {"select", "with"} for one in asked)
-    opened = len({one.connection for one in asked})
-    if calls < _LEAST or opened < _SHARE * calls:
-        return ()
-    return (
-        Pitfall(
-            name="connects-for-each-call",
-            says=f"Without faults the job opened {opened} connections for {calls} lookups: each call makes its own.",
-            advice="Keep a connection, or a pool of them, for the life of the worker.",
-            evidence={"opened": opened, "calls": calls},
-        ),
-    )

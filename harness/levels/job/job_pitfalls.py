@@ -73,45 +73,49 @@ CutValues = Mapping[str, Mapping[str, str]]
 def cut_values(run: JobRun) -> CutValues:
     """The values that do not hold all of the text that the job sent, as IGNORE and a lax `sql_mode` allow.
 
-    The value fills its column; a statement of its session names the row's id, has a longer text that begins with the
-    value and none that equals it, and calls no function that cuts a text.
+    The value fills its column. A statement, of the row's session if that is known, has the row's id and the values of
+    its other judged columns, a single longer text that begins with the value and none that equals it, and calls no
+    function that cuts a text.
     """
     columns, lengths, sink = run.seen.columns, run.seen.lengths, run.order.job.sink
     judged = [column for column in sink.values if column in lengths]
     if columns is None or not judged:
         return {}
     found: dict[str, dict[str, str]] = {}
-    texts: dict[tuple[int, str], list[frozenset[str]]] | None = None
+    texts: dict[str, list[tuple[int, frozenset[str]]]] | None = None
     for transaction in run.seen.transactions:
         session = audited_session(transaction)
         for change in transaction.changes:
             row = change.now
-            if session is None or row is None or change.table != sink.table:
+            if row is None or change.table != sink.table:
                 continue
             full = [name for name in judged if isinstance(row[name], str) and len(row[name]) == lengths[name]]
             if full and texts is None:
                 texts = _texts_of_writes(run)
-            own = columns.row(row)
-            told = own.id[-1] if isinstance(own.id, list) else own.id
+            own = [row[name] for name in (*sink.id, *sink.values) if name not in full]
+            shown = {str(value) for value in own if isinstance(value, str | int)}
+            sent = [
+                those
+                for sender, those in (texts or {}).get(str(row[sink.id[0]]), ())
+                if session in {None, sender} and shown <= those
+            ]
             for column in full:
-                for those in (texts or {}).get((session, str(told)), ()):
-                    longer = [
-                        one for one in those if len(one) > len(row[column]) and one.startswith(row[column])
-                    ]
-                    if len(longer) == 1 and row[column] not in those:
-                        found.setdefault(own.id_text, {})[column] = longer[0]
+                beginning = row[column]
+                longer = {one for those in sent for one in those if one.startswith(beginning)}
+                if len(longer) == 1 and beginning not in longer:
+                    found.setdefault(columns.row(row).id_text, {})[column] = longer.pop()
     return found
 
 
-def _texts_of_writes(run: JobRun) -> dict[tuple[int, str], list[frozenset[str]]]:
-    """The literals of each write to the table that cuts no text itself, by its session and each of its literals."""
-    found: dict[tuple[int, str], list[frozenset[str]]] = {}
+def _texts_of_writes(run: JobRun) -> dict[str, list[tuple[int, frozenset[str]]]]:
+    """Of each write to the table that cuts no text itself: its session and its literals, by each of these."""
+    found: dict[str, list[tuple[int, frozenset[str]]]] = {}
     table = run.order.job.sink.table.lower()
     for statement in run.statements:
         if writes_to(table, statement.text) and not _CUTS.search(statement.text):
             those = frozenset(_ESCAPED.sub(r"\1", one) for one in every_literal(statement.text))
             for one in those:
-                found.setdefault((statement.session, one), []).append(those)
+                found.setdefault(one, []).append((statement.session, those))
     return found
 
 

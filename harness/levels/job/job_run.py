@@ -112,6 +112,8 @@ class Pace:
     """The longest time between two transactions."""
     took_us: int
     """From its start to its end."""
+    work_us: int = 0
+    """From its first row to its last."""
 
     @property
     def quiet_us(self) -> int:
@@ -177,6 +179,8 @@ class JobRun:
     faults: JobFaults = field(init=False)
     records: Sequence[FaultRecord] = ()
     """What became of the faults."""
+    _saved_at_kill: list[bool] = field(default_factory=list)
+    """For each kill by a fault, whether there was saved state."""
     _looked_us: int = 0
     _looked_at: SinkReplay | None = None
     _advanced_us: int = 0
@@ -277,6 +281,12 @@ class JobRun:
             is_tested_again = not self.is_calm and not self.why_no_further_start
             if is_tested_again and self.how is not None and not self.cut_off:
                 self._start_once_more()
+            in_files = self.calm is not None and self.calm.keeps_files and not self.calm.keeps_tables
+            if in_files and self._saved_at_kill and not any(self._saved_at_kill):
+                self.notes.append(
+                    "The job was killed before it had saved anything in its state folder, so each start after a kill"
+                    " began anew: what it does with saved state was not tried."
+                )
             if self.seen.why_no_audit:
                 self.notes.append(
                     f"The trigger that tells sessions could not be made ({self.seen.why_no_audit}); the log of"
@@ -333,7 +343,12 @@ class JobRun:
                 self.cut_off = f"the budget of the command is over, {command_s:.3g} s after the run began"
             if self.cut_off:
                 break
-            self.offering.offer_due(self.began_us)
+            messages = self.faults.traffic.messages
+            self.offering.offer_due(
+                began_us=self.began_us,
+                spoke_us=messages[0].t_us if messages else None,
+                work_us=0 if self.pace is None else self.pace.work_us,
+            )
             if monotonic_us() - self._advanced_us >= _ADVANCE_EVERY_US:
                 self._advanced_us = monotonic_us()
                 self.faults.advance(offered=self.offering.offered, first_offer_us=self.offering.first_us)
@@ -526,6 +541,10 @@ class JobRun:
             fields: dict[str, Any] = dict(seen.fields())
             noted_us = self.recording.note("exit", **fields)
             self.site.observer.phase("job", seen.text)
+            if seen.by in {fault.id for fault in self.planned}:
+                checkpoints = find_checkpoints(self.ground.state)
+                has_batch = any(one.batches for one in checkpoints)
+                self._saved_at_kill.append(has_batch if checkpoints else self.ground.has_made_state)
             if seen.by == "outside":
                 self.notes.append(f"{seen.text}: a signal that no fault of this run has sent.")
             if seen.start == self.starts.count:

@@ -62,7 +62,9 @@ class JobScenario(Part):
         "a key are never neighbours, and a job that keeps no order shows it only if it is disturbed.",
     )
     offer: Literal["all"] | Span = Field(
-        default="all", description="`all`: all records at once; a duration: spread over it."
+        default="all",
+        description="`all`: all records at once; a duration: a few at the start, the others spread over it from the "
+        "job's first message on, or over the time in which the job writes without faults, if that is longer.",
     )
     gaps: bool = Field(
         default=False,

@@ -436,6 +436,7 @@ def calm_of(run: JobRun, *, hint: str = "", keyed: str = "") -> CalmRun:
         first_row_us=max(0, rows_us[0] - run.began_us),
         gap_us=max(gaps, default=0),
         took_us=max(0, run.ended_us - run.began_us),
+        work_us=rows_us[-1] - rows_us[0],
     )
     of_ids = _rows_by_id(run, order.job.sink)
     found = {text: [list(row.v) for row in same] for text, same in of_ids.items()}

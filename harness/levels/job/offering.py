@@ -1,7 +1,8 @@
 """What a job is offered in one run: its records, a few at a time, each noted before it can have an effect.
 
-Invariant: a record is offered once, in order; the end of the input is told when the last one is there, unless the job
-waits for ever.
+A few are there at the launch; the others come from the job's first message on, since a JVM takes seconds to start, and
+as slowly as the job works, so that a start that is killed has input left. Invariant: a record is offered once, in
+order; the end of the input is told when the last one is there, unless the job waits for ever.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from harness.system.clock import monotonic_us
 from harness.system.errors import WorldError
 
 _CHUNKS: Final = 20
+_SILENT_US: Final = 20_000_000
+"""A job that has sent nothing for so long waits for more input."""
 _AWAY_MAX_US: Final = 60_000_000
 GAPS: Final = "source-gaps"
 """The fault of a source whose gaps fill later."""
@@ -63,14 +66,18 @@ class Offering:
         """Puts in all that is left, as far as the source takes it now."""
         self._offer(len(self.given.records))
 
-    def offer_due(self, began_us: int) -> None:
-        """Puts in what is due by now, of a run whose job was started then; called often."""
+    def offer_due(self, *, began_us: int, spoke_us: int | None, work_us: int) -> None:
+        """Puts in what is due by now, of a job that was started and has sent its first message then; called often.
+
+        `work_us`: how long it writes without faults; 0: not known.
+        """
         total, spread = len(self.given.records), self.order.scenario.offer
         if spread == "all":
             self.offer_all()
             return
-        chunks = min(_CHUNKS, total)
-        passed = min(chunks, 1 + (monotonic_us() - began_us) * chunks // (spread * 1000))
+        since_us = began_us + _SILENT_US if spoke_us is None else spoke_us
+        chunks, span_us = min(_CHUNKS, total), max(spread * 1000, work_us)
+        passed = min(chunks, 1 + max(0, monotonic_us() - since_us) * chunks // span_us)
         self._offer(total * passed // chunks)
 
     def _offer(self, due: int) -> None:

@@ -6,6 +6,7 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Self
 
 import pytest
@@ -19,6 +20,7 @@ from harness.levels.job.job_file import JobFile
 from harness.levels.job.job_pitfalls import connects_for_each_call, unfinished
 from harness.levels.job.job_scenario import JobScenario
 from harness.levels.job.job_scenarios import apply_job_settings, load_jobs
+from harness.levels.job.offering import Offering
 from harness.levels.job.records import read_input
 from harness.levels.job.statement_log import is_lookup, keys_asked_for, literals
 from harness.levels.job.traffic import Message
@@ -431,3 +433,38 @@ def test_a_job_that_connects_for_each_lookup_has_a_pitfall() -> None:
     [pitfall] = connects_for_each_call(_asked(200, 200))
     assert (pitfall.name, pitfall.evidence) == ("connects-for-each-call", {"opened": 200, "calls": 200})
     assert not list(connects_for_each_call(_asked(10, 200)))
+
+
+def test_an_offer_is_spread_from_the_first_message_on_and_over_the_time_in_which_the_job_works(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def offered(*moments: tuple[float, float | None, float]) -> list[int]:
+        """How many of 200 records, to be spread over 2 s, are there at a time, by the first message and the work."""
+        nothing: Any = SimpleNamespace(
+            note_offer=lambda **told: None, offer=lambda some, is_last: True, end=lambda: None
+        )
+        asked: Any = SimpleNamespace(scenario=SimpleNamespace(offer=2_000), job=_job())
+        given: Any = SimpleNamespace(records=[*read_input(_job(), SCENARIO, seed=1).records[:1]] * 200)
+        offering = Offering(
+            order=asked,
+            given=given,
+            source=nothing,
+            recording=nothing,
+            expected={},
+            reads=lambda since_us: [],
+            gap_max_us=0,
+        )
+        found = []
+        for at_s, spoke_s, work_s in moments:
+            monkeypatch.setattr(
+                "harness.levels.job.offering.monotonic_us", lambda at_s=at_s: round(at_s * 1e6)
+            )
+            spoke_us = None if spoke_s is None else round(spoke_s * 1e6)
+            offering.offer_due(began_us=0, spoke_us=spoke_us, work_us=round(work_s * 1e6))
+            found.append(offering.offered)
+        return found
+
+    assert offered((0, None, 0), (19, None, 0), (19.5, 19, 0), (21, 19, 0)) == [10, 10, 60, 200]
+    assert offered((0, 0, 4), (1, 0, 4), (2, 0, 4)) == [10, 60, 110]
+    # It may wait for a whole batch before it connects.
+    assert offered((19, None, 0), (21, None, 0)) == [10, 110]

@@ -356,6 +356,20 @@ def test_a_start_whose_position_is_behind_the_end_of_the_table_learns_it_or_is_n
     assert any("had nothing left to read" in note for note in outcome.threats) is ("unaware" in words)
 
 
+@pytest.mark.parametrize(("nth", "is_told"), [(1, True), (3, False)])
+def test_a_kill_before_the_job_had_saved_anything_is_told(
+    stage: OpenLevels, nth: int, *, is_told: bool
+) -> None:
+    when = {"sink": "write", "nth": nth, "moment": "before"}
+
+    outcome = stage.run(_order("right", "in-file", faults=[_kill_at(when)]))
+
+    told = [
+        one for one in outcome.threats if one.startswith("The job was killed before it had saved anything")
+    ]
+    assert bool(told) is is_told
+
+
 def test_a_finished_job_that_drops_its_state_is_not_started_once_more(stage: OpenLevels) -> None:
     outcome = stage.run(_order("right", "drops-state", faults=[]))
 

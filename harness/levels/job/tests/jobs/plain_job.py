@@ -10,7 +10,8 @@
     in-order     takes rows of the table up to the first position that is missing; with `behind`
     locks        reads the table with locks, so that it waits for what is not committed
     unaware      does not ask `inbox_end`
-    drops-state  keeps its position in a file, which it removes in the end
+    in-file      keeps its position in a file
+    drops-state  the same, and removes it in the end
     buffer=N     keeps rows until it has N, and its position with them, or with `ahead` before them
     says-done    makes the done file, and goes on waiting
     no-state     keeps no position: reads all again, and writes under a key
@@ -60,7 +61,7 @@ from pymysql.constants import CLIENT, COMMAND
 
 WORDS = set(sys.argv[1:])
 BATCH = 10
-PLACE = Path(os.environ["FLOODMARK_JOB_STATE_FOLDER"], "place")
+PLACE = Path(os.environ["FLOODMARK_JOB_STATE_FOLDER"], "in-file" if "in-file" in WORDS else "drops-state")
 NEVER = threading.Event()
 """Is waited for to let time pass."""
 TABLE = "other" if "elsewhere" in WORDS else "enriched"
@@ -203,7 +204,7 @@ def written(sink: Any, rows: list[Any], position: int) -> None:
                     pass
                 continue
             for statement in statements:
-                if statement is place and "drops-state" in WORDS:
+                if statement is place and WORDS & {"in-file", "drops-state"}:
                     PLACE.write_text(str(position))
                 elif "prepared" in WORDS:
                     execute_prepared(sink, statement)
@@ -278,7 +279,7 @@ def begun(sink: Any) -> int:
         cursor.execute(f"CREATE TABLE IF NOT EXISTS {TABLE} ({_COLUMNS}{key}){_ENGINE}")
         if "no-state" in WORDS:
             return 0
-        if "drops-state" in WORDS:
+        if WORDS & {"in-file", "drops-state"}:
             return int(PLACE.read_text()) if PLACE.exists() else 0
         cursor.execute("CREATE TABLE IF NOT EXISTS place (one INT PRIMARY KEY, pos BIGINT NOT NULL)")
         cursor.execute("CREATE TABLE IF NOT EXISTS audit (pos BIGINT)")
@@ -332,7 +333,7 @@ def main() -> int:
             return 3
         if "says-done" in WORDS and position >= int(os.environ.get("RECORDS", "60")):
             Path(os.environ["FLOODMARK_JOB_DONE_FILE"]).touch()
-    PLACE.unlink(missing_ok=True)
+    PLACE.with_name("drops-state").unlink(missing_ok=True)
     while {"stays", "says-done"} & WORDS:
         NEVER.wait(0.05)
     return 0

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from harness.explore.drawing import draw_scenario
+from harness.explore.drawing import draw_scenario, levels_of
 from harness.explore.drawn_faults import another_moment, another_phase
 from harness.faults.parts.values import duration_ms, duration_text
 from harness.scenario.model import Scenario
@@ -135,7 +135,7 @@ def _fit(plain: Plain) -> None:
     workload = plain["workload"]
     plain["decisive"] = ["V9"]
     plain["expects"] = {"records": workload["records"] * workload["subtasks"], "checkpoints": 1}
-    plain["levels"] = ["sim", "live"] if "sim" in plain["levels"] else plain["levels"]
+    plain["levels"] = levels_of(plain["faults"]) if "sim" in plain["levels"] else plain["levels"]
     for name in ("mutant", "pitfall", "choices", "shows"):
         plain.pop(name, None)
     if workload.get("checkpoint_interval") is None:
@@ -192,7 +192,8 @@ def _can_be_finished(plain: Plain) -> bool:
     if timeout_ms and duration_ms(workload["service"]) * _SERVICES_IN_TIME > timeout_ms:
         return False  # undisturbed calls would time out, and nothing would explain the failure
     if fails_at_timeout and any(
-        fault["do"] == "missing_completion" or fault.get("how") == "silent" for fault in plain["faults"]
+        fault["do"] == "missing_completion" or fault.get("how") in {"silent", "after"}
+        for fault in plain["faults"]
     ):
         return False
     return len(plain["faults"]) <= _FAULTS_MAX and operator.get("client") is None and "schema" not in plain

@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from harness.explore.drawn_faults import OF_THE_WORKLOAD, Setting, draw_faults, draw_rare_faults
+from harness.explore.drawn_faults import (
+    OF_THE_WORKLOAD,
+    Setting,
+    answers_at_timeouts,
+    draw_faults,
+    draw_rare_faults,
+)
 from harness.faults.parts.parts import LEAST_IDLE, OF_ALIGNED_BARRIERS
 from harness.faults.parts.values import duration_text
 from harness.faults.registry import FAULTS
@@ -42,6 +48,9 @@ _ODD: Final = 60
 """Chances per thousand: a restart with another number of subtasks, faults that are drawn rarely, odd rows."""
 _UNLIMITED: Final = 300
 """Chance per thousand of a growing backoff that only the timeout limits, where it cannot fail the task."""
+_LONG_QUEUE: Final = 100
+_DENSE: Final = 80
+"""Chances per thousand: more than eight slots, a checkpoint at each element of an input."""
 _AT_ONCE: Final = 100_000
 """A rate at which all elements of these short inputs are due at once."""
 _SUBSTITUTE: Final = "substitute"
@@ -79,21 +88,32 @@ def scenario_by(
     if draw_for("order by key").chance(_BY_KEY):
         drawn["operator"]["mode"] = "keyed"
     if not is_calm:
+        drawn["faults"] += answers_at_timeouts(
+            drawn["operator"], drawn["workload"], draw_for("answers at the timeout")
+        )
+        _stretch(drawn, draw_for("long queues and dense checkpoints"))
         _let_be_rare(drawn, draw_for("what is rare"))
     adapt(drawn)
-    workload = drawn["workload"]
+    workload, faults = drawn["workload"], list(_with_something_left(drawn["faults"]))
     return Scenario.model_validate(
         {
             "scenario": name,
             "about": f"A random run, drawn with {about}.",
             "tags": ["random"],
-            "levels": ["sim", "live"],
+            "levels": levels_of(faults),
             **drawn,
-            "faults": list(_with_something_left(drawn.get("faults", []))),
+            "faults": faults,
             "decisive": ["V9"],
             "expects": {"records": workload["records"] * workload["subtasks"], "checkpoints": 1},
         }
     )
+
+
+def levels_of(faults: list[Json]) -> list[str]:
+    """Where a drawn scenario with these faults can run."""
+    return [
+        level for level in ("sim", "live") if all(level in FAULTS[fault["do"]].levels for fault in faults)
+    ]
 
 
 def _with_something_left(faults: list[Json]) -> Iterator[Json]:
@@ -139,6 +159,14 @@ def _rescale(drawn: Json, draw: Draw) -> None:
         checkpoint += draw.between(1, 2)
         steps.append({"at": {"checkpoint": checkpoint}, "to": count})
     drawn["rescale"] = steps
+
+
+def _stretch(drawn: Json, draw: Draw) -> None:
+    """Queues of more slots than records are usually in flight, and a checkpoint at each element."""
+    if draw.chance(_LONG_QUEUE):
+        drawn["operator"]["capacity"] = draw.one_of(9, 16, 40)
+    if "checkpoint_every" in drawn["workload"] and "task" not in drawn and draw.chance(_DENSE):
+        drawn["workload"]["checkpoint_every"] = 1
 
 
 def _choose_keys(drawn: Json, draw: Draw) -> None:

@@ -19,6 +19,8 @@ from harness.system.choices import Draw
 
 _RESTARTS_MAX: Final = 2
 """A subtask may have four attempts, so one restart remains for a lost connection."""
+_AT_TIMEOUT: Final = 300
+"""Chance per thousand, where records have a timeout, of answers that come in its turn."""
 _OFTEN_REACHED: Final = ("accept", "call", "result", "emit")
 """Phases that an attempt reaches for each record."""
 _PHASES: Final = (
@@ -338,6 +340,25 @@ def _second_answer(setting: Setting, draw: Draw) -> Fault:
     }
 
 
+def answers_at_timeouts(operator: Mapping[str, Any], workload: Mapping[str, Any], draw: Draw) -> list[Fault]:
+    """Sometimes a fault by which answers of a subtask race with their records' timeouts, if there are any."""
+    setting = Setting(operator=operator, workload=workload, sink="", by_time=False, inputs=0)
+    is_final = setting.answers_timeouts or operator.get("tries", 1) == 1
+    if "timeout" not in operator or not is_final or not draw.chance(_AT_TIMEOUT):
+        return []
+    turns = ("before", "at", "at", "after") if setting.answers_timeouts else ("before", "at")
+    return [
+        {
+            "id": "answer-at-timeout",
+            "do": "answer_at_timeout",
+            "how": draw.one_of(*turns),
+            "subtask": draw.index(setting.subtasks),
+            "times": draw.between(1, 4),
+            "when": _record(setting, draw),
+        }
+    ]
+
+
 def _single_failures(setting: Setting, draw: Draw, *, may_fail: bool) -> list[Fault]:
     """Failures of single calls and commits; with `may_fail` an error may fail the task once."""
     makes: list[Make] = [_held_answer, _held_answer, _sql_error, _lost_answer, _lost_commit, _lost_commit]
@@ -430,7 +451,7 @@ DRAWN_FAULTS: Final[tuple[FaultName, ...]] = (
     "reset", "reset_now", "cut", "down", "refuse_connects", "lock_rows", "deadlocks", "kill_query", "kill_connection",
     "read_only", "db_kill", "db_pause", "slow_query", "store_slow", "store_failing", "change_rows", "bandwidth", "flap",
     "slow_loris", "limit", "db_restart", "max_connections", "offline_mode", "disk_full", "wait_timeout", "store_torn",
-    "store_newest_missing", "schema_change",
+    "store_newest_missing", "schema_change", "answer_at_timeout",
 )  # fmt: skip
 """Every kind of fault that is drawn."""
 

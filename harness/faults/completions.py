@@ -1,15 +1,20 @@
-"""`duplicate_completion`, `missing_completion`: a call's result handle is completed twice, or never.
+"""`duplicate_completion`, `missing_completion`, `answer_at_timeout`: a handle is completed twice, never, or in a race.
 
-Answers to a client library that repeats or loses a callback (`ResultFuture.complete` in Flink). Evidence: the attempt
-journalled that the handle was used a second time, or that an answer arrived and was not passed to the handle.
+Answers to a client library that repeats or loses a callback (`ResultFuture.complete` in Flink), and to one that
+completes from a thread of its own while the record times out. Evidence: the attempt journalled that the handle was used
+a second time, that an answer arrived and was not passed to the handle, or that it was held until the timeout.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Annotated, Literal
 
-from harness.faults.model.workload import CallFault, StruckCall
+from pydantic import Field
+
+from harness.faults.model.fault import Effect
+from harness.faults.model.fields import Way
+from harness.faults.model.workload import CallFault, StruckCall, Turn
 from harness.history.notes import Measured
 
 
@@ -60,4 +65,57 @@ class MissingCompletion(CallFault):
             facts = {"id": call.id, "by": what}
             call.journal.note(Measured(fault=self.id, what="completion lost", facts=facts))
 
+        call.invoke(pass_on)
+
+
+class AnswerAtTimeout(CallFault):
+    """Holds the uses of the result handle until the record times out.
+
+    A coroutine's answer takes two turns of the loop more than a timer, so by itself none comes at that instant.
+    """
+
+    about = (
+        "The answers of some calls are held until their records time out, and reach the handle at that instant: "
+        "`before` the timer's mail, `at` it (it waits and has not run), or `after` it gave its outcome."
+    )
+    must_show = "An answer that had been held was passed to the handle in the turn of its record's timer."
+    shows = "answer at the timeout"
+    levels = ("sim",)
+    can = ("late",)
+    acts_alone = True
+
+    do: Literal["answer_at_timeout"]
+    how: Annotated[Turn, Field(description=Way.description, examples=["at"])]
+
+    @property
+    def effects(self) -> tuple[Effect, ...]:
+        """An answer that comes before the timer's mail has run keeps the timeout away (A43)."""
+        return self.can if self.how == "after" else ()
+
+    @property
+    def does(self) -> str:
+        return self.how
+
+    def act_on_call(self, call: StruckCall) -> None:
+        held: list[Callable[[], None]] | None = []
+
+        def release() -> None:
+            nonlocal held
+            uses, held = held or [], None
+            for use in uses:
+                use()
+
+        def pass_on(what: str, use: Callable[[], None]) -> None:
+            if held is None:  # the answer comes later than the timeout by itself
+                use()
+                return
+
+            def use_now() -> None:
+                facts = {"id": call.id, "by": what}
+                call.journal.note(Measured(fault=self.id, what="answer at the timeout", facts=facts))
+                use()
+
+            held.append(use_now)
+
+        call.at_timeout(self.how, release)
         call.invoke(pass_on)

@@ -15,6 +15,7 @@ from typing import TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from harness.faults.change_rows import ChangeRows
+from harness.faults.completions import AnswerAtTimeout
 from harness.faults.model.fault import Fault
 from harness.faults.parts.parts import Breach, Expectations, Operator, RescalePlan, Task, Workload
 from harness.faults.parts.triggers import (
@@ -124,6 +125,7 @@ def breaches(parts: Standing) -> Iterator[Breach]:
     yield from _of_two_servers(parts)
     yield from _of_another_task(parts)
     yield from _of_other_keys(parts)
+    yield from _of_timeouts(parts)
     yield from _of_rescales(parts)
     yield from _of_own_tables(parts)
     yield from _of_own_records(parts)
@@ -210,6 +212,24 @@ def _of_another_sink(parts: Standing) -> Iterator[Breach]:
             case Phase(phase=phase) if PHASE_FORMS[phase].needs == "coordination":
                 say = f"the phase `{phase}` never comes: with the atomic sink a checkpoint is one transaction"
                 yield Breach(path=("faults", index, "when", "phase"), say=say, hint=hint)
+
+
+def _of_timeouts(parts: Standing) -> Iterator[Breach]:
+    operator = parts.operator
+    for index, fault in parts.faults:
+        if operator is None or not isinstance(fault, AnswerAtTimeout):
+            continue
+        if not operator.timeout:
+            say = f"`{fault.do}` waits for the timeout of its record, and the operator has none"
+            yield Breach(path=("faults", index, "do"), say=say, hint="write `timeout` into `operator`")
+        elif fault.how != "after" and operator.tries > 1 and operator.on_timeout == "fail":
+            say = (
+                "with `tries` a mail judges whether an answer is final, and that of the timer may run before it: "
+                "a right operator may fail there"
+            )
+            yield Breach(
+                path=("faults", index, "how"), say=say, hint="write `how: after`, or another `on_timeout`"
+            )
 
 
 _SWITCHES = frozenset({"failover", "split"})

@@ -21,7 +21,7 @@ from harness.database.checkpoint_store import CheckpointStore
 from harness.database.store_files import Files
 from harness.faults.kill_worker import die
 from harness.faults.model.fault import Fault
-from harness.faults.model.workload import CallFault, PassOn, ShapingFault
+from harness.faults.model.workload import CallFault, PassOn, ShapingFault, Turn
 from harness.faults.parts.triggers import RecordTaken
 from harness.faults.real.sites import AttemptSite, WallClock
 from harness.faults.registry import fault_of
@@ -53,6 +53,9 @@ class PlannedFailure(Caused):
         super().__init__(message, by=PLANTED)
 
 
+Act = Callable[[], None]
+
+
 @dataclass(slots=True, kw_only=True)
 class PlannedCalls:
     """The calls on which one fault acts. Mutable: `left` counts down."""
@@ -65,7 +68,10 @@ class PlannedCalls:
 
 
 class FaultyCalls(WrappedFunction):
-    """Wraps an `AsyncFunction` with the faults of its calls; `die(why, fault)` ends the process."""
+    """Wraps an `AsyncFunction` with the faults of its calls; `die(why, fault)` ends the process.
+
+    `at_timer(turn, act)` performs `act` before or at the mail of the timer of the record that is called now.
+    """
 
     def __init__(
         self,
@@ -74,10 +80,15 @@ class FaultyCalls(WrappedFunction):
         *,
         journal: CallLog,
         die: Callable[[str, str], None],
+        at_timer: Callable[[Turn, Act], None] | None = None,
     ) -> None:
+        """`at_timer`: None where time is real."""
         super().__init__(function)
         self.journal = journal
         self.die = die
+        self.at_timer = at_timer
+        self.after_timer: dict[object, Act] = {}
+        """What is done when a record's timeout has been answered, by its `record_key`."""
         self._by_id: Mapping[int, PlannedCalls] = {id_: calls for calls in planned for id_ in calls.ids}
 
     def invoke(self, value: Lookup, handle: ResultHandle) -> None:
@@ -89,6 +100,11 @@ class FaultyCalls(WrappedFunction):
         fault = planned.fault
         self.journal.note(Acted(fault=fault.id, what=fault.does, facts={"id": value.id}))
         fault.act_on_call(_Struck(value, handle, calls=self, fault=fault.id))
+
+    def timeout(self, value: Lookup, handle: ResultHandle) -> None:
+        self.function.timeout(value, handle)
+        if (act := self.after_timer.pop(handle.record_key, None)) is not None:
+            act()
 
 
 class _Struck:
@@ -104,6 +120,13 @@ class _Struck:
 
     def invoke(self, pass_on: PassOn) -> None:
         self._calls.function.invoke(self._value, PassedOn(self._handle, pass_on))
+
+    def at_timeout(self, turn: Turn, act: Callable[[], None]) -> None:
+        if turn == "after":
+            self._calls.after_timer[self._handle.record_key] = act
+            return
+        assert self._calls.at_timer is not None, "other levels refuse the fault"
+        self._calls.at_timer(turn, act)
 
     def fail(self, why: str) -> None:
         error = Poisoned(why, by=self._fault)
@@ -178,9 +201,6 @@ class StoreTrouble:
     @property
     def files(self) -> Files:
         return self._store.files
-
-
-Act = Callable[[], None]
 
 
 _FIRST_RECORD = Phase(phase="accept", hit=1)

@@ -23,7 +23,13 @@ from reference_impl.operator.build import Mode, Parts, build_operator, operator_
 from reference_impl.operator.functions import AsyncFunction, close_function, open_function
 from reference_impl.operator.result import Ending, ResultHandle, Settlement, Supplier
 from tools.defects.pools import cancelling_nothing
-from tools.defects.where import has_dead_letters, has_no_timeout, timeouts_cancel_nothing
+from tools.defects.where import (
+    answers_at_timeouts,
+    has_dead_letters,
+    has_no_timeout,
+    substitutes,
+    timeouts_cancel_nothing,
+)
 
 
 def three_in_a_thousand(value: Any) -> bool:
@@ -100,6 +106,21 @@ class _EmitsLateResults(OperatorOfSettlements):
     """Emits a late result behind the timeout's substitute (A36, A45); only a call that goes on can be late."""
 
     settlement = _SettledLate
+
+
+class _SettledBeside(Settlement):
+    def time_out(self) -> None:
+        if self.outcome is None or self.results is not None or self.owner.closed:
+            super().time_out()
+            return
+        beside = _SettledLate(owner=self.owner, element=self.element, outcome=(), timed_out=True)
+        self.owner.time_out(self.element.value, beside)
+
+
+class _SubstitutesBesideAnswers(OperatorOfSettlements):
+    """Emits the substitute too, if the answer has been accepted and its mail has not run yet (A43)."""
+
+    settlement = _SettledBeside
 
 
 Default = Callable[[Any], Sequence[Any]]
@@ -262,6 +283,17 @@ OF_CALLS = (
         where="calls are made once; a timeout is answered, and cancels nothing",
         applies=both(calls_once, timeouts_cancel_nothing),
         scenario="loop-stall",
+    ),
+    Defect(
+        name="substitute-beside-answer",
+        about="a record times out although its answer has been accepted, and both leave",
+        mirrors="a timer that looks at what has been emitted, not at what has been accepted",
+        convicted_by=("V8", "V15"),
+        variant=Variant(build_operator=building(_SubstitutesBesideAnswers)),
+        where="calls are made once; a timeout gives a substitute; an answer comes at a timeout",
+        applies=both(substitutes, answers_at_timeouts),
+        levels=SIM_ONLY,
+        scenario="answer-at-timeout",
     ),
     Defect(
         number=20,

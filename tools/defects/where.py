@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness.faults.completions import AnswerAtTimeout
 from harness.scenario.model import Scenario
 from harness.sut.defects.defect import CUTS, calls_once, has_fault
 
@@ -43,6 +44,11 @@ def substitutes(scenario: Scenario) -> bool:
     """A timeout gives the record a result, without retry."""
     answered = isinstance(scenario.operator.on_timeout, list | tuple)
     return has_timeout(scenario) and answered and calls_once(scenario)
+
+
+def answers_at_timeouts(scenario: Scenario) -> bool:
+    """An answer has been accepted, and its mail waits behind that of the record's timer."""
+    return any(isinstance(fault, AnswerAtTimeout) and fault.how == "at" for fault in scenario.faults)
 
 
 def cancels_calls(scenario: Scenario) -> bool:

@@ -7,6 +7,7 @@ from itertools import chain
 
 from harness.explore.drawing import draw_scenario
 from harness.explore.drawn_faults import DRAWN_FAULTS
+from harness.faults.completions import AnswerAtTimeout
 from harness.faults.parts.parts import SINK_FORMS
 from harness.scenario.file import dump, loads
 from harness.scenario.model import Fault, Scenario
@@ -111,3 +112,25 @@ def test_a_task_behind_that_shows_idleness_is_not_drawn_beside_rows_that_change_
     assert drawn.task is not None
     assert drawn.task.idle > 0
     assert not drawn.task.joined
+
+
+def test_answers_race_with_timeouts_in_each_order_but_where_a_right_operator_may_fail() -> None:
+    races = [(one, fault) for one in many() for fault in one.faults if isinstance(fault, AnswerAtTimeout)]
+
+    assert {fault.how for _, fault in races} == {"before", "at", "after"}
+    assert {one.levels for one, _ in races} == {("sim",)}
+    assert {
+        (fault.how, one.operator.tries > 1) for one, fault in races if one.operator.on_timeout == "fail"
+    } == {("before", False), ("at", False)}
+
+
+def test_long_queues_dense_checkpoints_and_rescales_close_together_are_drawn() -> None:
+    operators, workloads = [one.operator for one in many()], [one.workload for one in many()]
+    several = {one.operator.mode for one in many() if one.workload.fanout > 1}
+    rescales = [[step.at.checkpoint for step in one.rescales] for one in many()]
+
+    assert max(operator.capacity for operator in operators) == 40
+    assert any(operator.downstream for operator in operators)
+    assert {1, 2} <= {workload.checkpoint_every for workload in workloads}
+    assert several == {"ordered", "unordered", "keyed"}
+    assert any(len(at) > 1 and at[1] == at[0] + 1 for at in rescales)

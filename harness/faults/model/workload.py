@@ -7,7 +7,7 @@ position in every attempt.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from harness.faults.model.fault import Fault, WorkloadFault
 from harness.faults.model.fields import Subtask, Times
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 PassOn = Callable[[str, Callable[[], None]], None]
 """Called for each use of a call's result handle, with the name of the method and the use itself."""
+Turn = Literal["before", "at", "after"]
+"""Before the mail of a record's timer is put, while it waits, or when it has run, before any other mail."""
 Element = tuple[Any, int | None]
 """The lookup of a record (`harness.scenario.workloads.shape.Lookup`) and its event time in ms."""
 
@@ -33,6 +35,9 @@ class StruckCall(Protocol):
 
     def invoke(self, pass_on: PassOn) -> None:
         """Make the call; pass each use of its result handle to `pass_on`."""
+
+    def at_timeout(self, turn: Turn, act: Callable[[], None]) -> None:
+        """Perform `act` when the record times out; at level sim only."""
 
     def fail(self, why: str) -> None:
         """Complete the call with an error without making it."""

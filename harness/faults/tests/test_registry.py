@@ -16,13 +16,14 @@ from tools.cases import each
 KINDS = each("kind", FAULTS)
 VALUES: dict[str, Any] = {
     "link": "sink", "direction": "up", "delay": "200ms", "jitter": "200ms", "rate": "64kB/s", "bytes": 100,
-    "gap": "50ms", "open": "200ms", "closed": "300ms", "code": 1205, "how": "raises", "count": 10, "share": "90%",
+    "gap": "50ms", "open": "200ms", "closed": "300ms", "code": 1205, "count": 10, "share": "90%",
     "shift": "-60m", "subtask": 0, "for": "900ms",
 }  # fmt: skip
 
 
 def least(kind: str) -> Any:
-    return made(kind, **{name: VALUES[name] for name in FAULTS[kind].needs()})
+    fault = FAULTS[kind]
+    return made(kind, **{name: [*fault.choices(name), VALUES.get(name)][0] for name in fault.needs()})
 
 
 @KINDS
@@ -84,6 +85,8 @@ def test_a_kind_says_itself_what_it_can_cause_trust2(kind: str) -> None:
         (made("pause_worker", subtask=0, **{"for": "20s"}), ("failed", "late")),
         (made("poison", subtask=0, how="silent"), ("late",)),
         (made("poison", subtask=0, how="raises"), ()),
+        (made("answer_at_timeout", subtask=0, how="after"), ("late",)),
+        (made("answer_at_timeout", subtask=0, how="at"), ()),
     ],
     ids=str,
 )

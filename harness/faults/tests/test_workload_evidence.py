@@ -70,13 +70,14 @@ def test_a_poisoned_call_that_went_through_is_not_believed(how: str, came: Line)
     assert (it.measured_us, it.evidence) == (None, {})
 
 
-@pytest.mark.parametrize("do", ["duplicate_completion", "missing_completion"])
+@pytest.mark.parametrize("do", ["duplicate_completion", "missing_completion", "answer_at_timeout"])
 def test_a_completion_gone_wrong_is_believed_by_the_note_behind_it(do: str) -> None:
+    fields = {"how": "at"} if do == "answer_at_timeout" else {}
     measured = line(Measured, 200, fault="f", what="completion", facts={"id": 5})
 
     it, nothing = (
-        found(fault(do), [acted("x"), measured]),
-        found(fault(do), [acted("x"), replace(measured, facts={"id": 6})]),
+        found(fault(do, **fields), [acted("x"), measured]),
+        found(fault(do, **fields), [acted("x"), replace(measured, facts={"id": 6})]),
     )
 
     assert it is not None

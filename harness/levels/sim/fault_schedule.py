@@ -253,7 +253,15 @@ class WorkloadFaults:
         if not mine:
             return function
         assert attempt.journal is not None, "an attempt has its journal before its function"
-        return FaultyCalls(function, mine, journal=attempt.journal, die=lambda _, fault: attempt.die(fault))
+        loop, timeout_ms = attempt.loop, self._run.scenario.operator.timeout
+        assert loop is not None, "an attempt has its loop before its function"
+        return FaultyCalls(
+            function,
+            mine,
+            journal=attempt.journal,
+            die=lambda _, fault: attempt.die(fault),
+            at_timer=lambda turn, act: loop.at_edge(loop.now_ms() + timeout_ms, act, is_last=turn == "at"),
+        )
 
     def _planned(self, one: _OfCalls) -> PlannedCalls:
         fault = one.fault

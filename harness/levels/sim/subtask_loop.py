@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import Context
+from heapq import heappush
 
 from harness.database.simulated.hub import Actor, Hub, Killed
 from harness.database.simulated.tape import CALLBACK, TASK, MemoryRecorder
@@ -24,6 +25,8 @@ _LAST_TURNS = 20
 """How many turns cancelled tasks get to end."""
 
 
+_BEHIND_ALL = 1 << 62
+"""More than the number of any timer."""
 _IN_THE_LOOP = 1 << 62
 """In place of the instant of the last turn: the thread waits for the next one, and any timer ends that."""
 
@@ -101,6 +104,12 @@ class SubtaskLoop(VirtualLoop):
         handle = self._schedule(instant_ms, Handle(callback, (), None))
         self._actor.wake()
         return handle
+
+    def at_edge(self, instant_ms: int, callback: Callable[[], None], *, is_last: bool) -> None:
+        """Call back before all timers of an instant, or after them, also those that are set later than this one."""
+        self._numbers += 1
+        number = self._numbers + (_BEHIND_ALL if is_last else -_BEHIND_ALL)
+        heappush(self._timers, (instant_ms, number, Handle(callback, (), None, instant_ms)))
 
     def cancel(self, due: Handle, /) -> None:
         due.gone = True

@@ -69,6 +69,7 @@ SAMPLES: dict[str, dict[str, Any]] = {
     "poison": {"subtask": 0, "how": "kills", "when": _RECORD},
     "duplicate_completion": {"subtask": 0, "times": 2, "when": _RECORD},
     "missing_completion": {"subtask": 0, "when": _RECORD},
+    "answer_at_timeout": {"subtask": 0, "how": "at", "when": _RECORD},
     "hot_key": {"share": "90%", "delay": "30ms", "when": _RECORD},
     "watermark_burst": {"subtask": 0, "count": 40, "when": _RECORD},
     "idle_input": {"subtask": 0, "for": "200ms", "when": _RECORD},

@@ -252,7 +252,7 @@ class Kill(AttemptEvent, frozen=True, kw_only=True, tag="kill"):
 class Held(AttemptEvent, frozen=True, kw_only=True, tag="held"):
     """The attempt's thread goes on, or is killed.
 
-    Since `since`, on the clock of `t`, it waited for its sink and ran no timer.
+    Since `since`, on the clock of `t`, it waited for its sink, or was stopped, and ran no timer.
     """
 
     since: AtLeast0

@@ -69,6 +69,8 @@ class Journal:
         self._is_closed = False
         self.ends: Callable[[], None] = lambda: None
         """Called before the attempt's failure or close is written: tells a wait that still lasts."""
+        self.calls_again: Callable[[], None] = lambda: None
+        """Called before a further call of a record is written: tells why its timeout could not come before it."""
 
     @property
     def attempt(self) -> int:
@@ -100,6 +102,8 @@ class Journal:
 
     def called(self, *, id: int, attempt: int) -> None:
         """Gives the call a nonce that is unique in the run; its answer must echo it (V19)."""
+        if attempt > 1:
+            self.calls_again()
         self._nonce += 1
         nonce = self._asked[id, attempt] = self._latest[id] = self._nonce
         self._made += 1

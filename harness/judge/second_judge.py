@@ -1149,14 +1149,19 @@ def _held_over(page: Page, s: int, a: int, due: float) -> float:
     return due
 
 def _late(page: Page, s: int, a: int) -> Findings:
-    over = [e["t"] for e in page.of(s, a, "failed")] + [page.life_end(s, a)]
+    over, slack = [e["t"] for e in page.of(s, a, "failed")] + [page.life_end(s, a)], page.bounds["timeout_slack"] * 1000
+
+    def excused(first: float, limit: float) -> bool:
+        return any(t <= limit for t in over) or page.disturbed(first, limit, by_stalls=True)
     for record in dict.fromkeys(e["id"] for e in page.of(s, a, "call")):
         first = page.told(s, a, record, "call")[0]["t"]
-        limit = _held_over(page, s, a, first + page.operator["timeout_ms"] * 1000) + page.bounds["timeout_slack"] * 1000
-        finals = [e["t"] for e in page.told(s, a, record, "res") if e["final"]][:1]
-        excused = any(t <= limit for t in over) or page.disturbed(first, limit, by_stalls=True)
-        if not excused and not any(t <= limit for t in finals):
+        due = _held_over(page, s, a, first + page.operator["timeout_ms"] * 1000)
+        finals = [e for e in page.told(s, a, record, "res") if e["final"]][:1]
+        if not excused(first, due + slack) and not any(e["t"] <= due + slack for e in finals):
             yield Finding("late-timeout", s, record, None, ("attempt", a))
+        last, limit = page.told(s, a, record, "call")[-1], due + (slack if page.early_us else 0)
+        is_asked = page.operator.get("retry", {}).get("profile") != "flink" and all(e["n"] > last["n"] for e in finals)
+        if is_asked and last["t"] > limit and not excused(first, limit): yield shown("call-after-timeout", last)
 
 def retries(page: Page) -> Findings:
     """V15, with `operator.retry`: each retry is made, in time, and only where the strategy asks for it."""

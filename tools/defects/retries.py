@@ -208,6 +208,26 @@ class _LosesTimeout(_OfOtherAttempts):
     attempts = _NoTimeoutInBackoff
 
 
+class _TimeoutBehindBackoff(Attempts):
+    is_overdue: bool = False
+
+    def time_out(self) -> None:
+        self.is_overdue = True
+        if not self.awaiting:
+            super().time_out()
+
+    def _call_again(self) -> None:
+        super()._call_again()
+        if self.is_overdue:
+            super().time_out()
+
+
+class _DefersTimeout(_OfOtherAttempts):
+    """A record that times out in its backoff is called once more, and times out then."""
+
+    attempts = _TimeoutBehindBackoff
+
+
 class _TimeoutEach(Attempts):
     began_try_ms: int = -1
 
@@ -442,6 +462,17 @@ OF_RETRIES = (
         applies=retries,
         scenario="backoff-outlasts-timeout",
         convicted_by=("V15",),
+    ),
+    Defect(
+        name="timeout-behind-backoff",
+        about="a record that times out in its backoff is called once more before it is answered for",
+        mirrors="FLINK-38082: the timeout does not cancel the delayed retry",
+        convicted_by=("V15",),
+        variant=Variant(build_operator=building(_DefersTimeout)),
+        where="`backoff-ends-behind-timeout`",
+        applies=NEVER,
+        scenario="backoff-ends-behind-timeout",
+        levels=("sim",),
     ),
     Stranger(
         name="timeout-for-each-try",

@@ -2,10 +2,10 @@
 
 Answers to Flink's `AsyncWaitOperator` with timeout and retry strategy, and to FLINK-30477, -38082 and -6435.
 Invariant: in each attempt, a record has at most `max_tries` calls, numbered from 1 and never concurrent, one
-final outcome, no output before it, and a timeout neither early nor late; with the header's `operator.retry` (Flink's
-`AsyncRetryStrategy` and `RetryableResultHandlerDelegator`) an outcome that is not final is followed by the record's
-next call, in its time. Times are compared in microseconds, and the backoff is calculated exactly. O(n); memory grows
-with the records of the attempt.
+final outcome, no output before it, a timeout neither early nor late, and no call after it; with the header's
+`operator.retry` (Flink's `AsyncRetryStrategy` and `RetryableResultHandlerDelegator`) an outcome that is not final is
+followed by the record's next call, in its time. Times are compared in microseconds, and the backoff is calculated
+exactly. O(n); memory grows with the records of the attempt.
 """
 
 from __future__ import annotations
@@ -51,6 +51,8 @@ class CallsAndOutcomes(Invariant):
             over_at = _over_at(view, attempt)
             held = Holds(attempt)
             anomalies += _late(view, walk.records, over_at, held)
+            if backoff is None or backoff.retry.profile == "strict":
+                anomalies += _called_late(view, walk.records, over_at, held)
             if backoff is not None:
                 anomalies += _RetryWalk(view, attempt, backoff, faults, over_at, held).anomalies()
             calls += sum(isinstance(event, Call) for event in attempt.events)
@@ -278,6 +280,34 @@ def _late(view: SubtaskView, records: dict[Id, _Calls], over_at: float, held: Ho
         ran_on = "The attempt ran on past the limit without reporting a failure, and no fault stalled it."
         rule = f"a record has its final outcome within {allowed_ms} ms (timeout and slack) of its first call"
         yield convict_of("late-timeout", first, say, *_numbers(final), then=(fact, ran_on), rule=rule)
+
+
+def _called_late(
+    view: SubtaskView, records: dict[Id, _Calls], over_at: float, held: Holds
+) -> Iterator[Anomaly]:
+    """Records without a final outcome that are called once more when their time is over.
+
+    A timer that may come too early by some time comes too late by more. Where time is exact, so is its order, and what
+    keeps the thread from its timers is `held`.
+    """
+    operator, bounds = view.case.header.operator, view.case.header.bounds
+    slack_ms = bounds.timeout_slack if bounds.timer_resolution else 0
+    for calls in records.values() if operator.timeout_ms else ():
+        first, last, final = calls.first, calls.last, calls.final
+        if first is None or last is None or (final is not None and final.n < last.n):
+            continue
+        limit = held.over(first.t + operator.timeout_ms * _US_PER_MS) + slack_ms * _US_PER_MS
+        if last.t <= limit or over_at <= limit or view.case.stalls.overlap(first.t, limit):
+            continue
+        after = f"{_ms(last.t - first.t)} ms after its first call (event {first.n})"
+        allowed = f"{operator.timeout_ms} ms" + (f" and its slack {slack_ms} ms" if slack_ms else "")
+        say = f"{_tried(last)} {after}, and the timeout is {allowed}"
+        then = (
+            f"{let(last.n)} comes {_exact_ms(last.t - first.t)} ms after {let(first.n)}.",
+            "By then the attempt had reported no failure, and no fault had stalled it.",
+        )
+        rule = f"no call of a record follows its timeout ({allowed})"
+        yield convict_of("call-after-timeout", last, say, first.n, then=then, rule=rule)
 
 
 def _over_at(view: SubtaskView, attempt: AttemptTrace) -> int:

@@ -209,7 +209,7 @@ class SimulatedPlace:
         assert mine.journal is not None, "an attempt has its journal before its loop"
         journal = mine.journal
         loop.held = lambda since_ms: journal.held(since_ms * 1000)
-        journal.ends = loop.tell_wait
+        journal.ends, journal.calls_again = loop.tell_wait, loop.tell_busy
         loop.catch_up()  # the function is loaded before the loop runs, with other attempts in between
         try:
             yield loop

@@ -55,9 +55,9 @@ class SubtaskLoop(VirtualLoop):
         actor.timer = self._named_timer
         self._recorder = recorder
         self._modules = modules
-        self._turned_ms = actor.hub.now_ms
+        self._turned_ms = self._idle_ms = actor.hub.now_ms
         self.held: Callable[[int], None] = _nobody_listens
-        """Called with the instant since when the thread has waited outside of the loop, if for long."""
+        """Called with the instant since when the thread has waited outside of the loop."""
 
     def _named_timer(self) -> str:
         """The next timer; of a task's `Timers` the first one that is in there."""
@@ -73,6 +73,16 @@ class SubtaskLoop(VirtualLoop):
         now_ms, since_ms = self._actor.hub.now_ms, self._turned_ms
         if now_ms - since_ms >= _LONG_MS:
             self._turned_ms = now_ms
+            self.held(since_ms)
+
+    def tell_busy(self) -> None:
+        """Calls `held` if time has passed since the loop last had to wait for something to do.
+
+        A retry's mail that was put before its record's timeout, behind mail that waits, runs after it and is right.
+        """
+        now_ms, since_ms = self._actor.hub.now_ms, self._idle_ms
+        if now_ms > since_ms:
+            self._idle_ms = self._turned_ms = now_ms
             self.held(since_ms)
 
     def wall_ns(self) -> int:
@@ -165,7 +175,9 @@ class SubtaskLoop(VirtualLoop):
         self.tell_wait()
         if not self._ready and not self._stopping:
             self._turned_ms = _IN_THE_LOOP
-            self._actor.wait(self.next_due_ms())
+            due_ms = self.next_due_ms()
+            self._actor.wait(due_ms)
+            self._idle_ms = hub.now_ms if due_ms is None else min(due_ms, hub.now_ms)
         self._now_ms = self._turned_ms = hub.now_ms
         if timers and timers[0][0] <= hub.now_ms:
             self.advance(hub.now_ms)

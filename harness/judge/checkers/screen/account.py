@@ -36,6 +36,8 @@ class Account:
         slack_us = bounds.timeout_slack * US_PER_MS
         self.limit_us = self.timeout_us + slack_us if self.timeout_us else None
         """The longest time from a record's first call to its final outcome; None: no timeout."""
+        self.call_limit_us = self.limit_us if bounds.timer_resolution else self.timeout_us or None
+        """The longest time from a record's first call to another one; None: no timeout."""
         self.hold_us = None if bounds.watermark_hold is None else bounds.watermark_hold * US_PER_MS
         self.by_row = header.effects
         self.retry = operator.retry

@@ -548,6 +548,9 @@ class AttemptScreen:
         if event.try_ > self.account.max_tries:
             self.account.suspect("V15")
         entry.first = entry.first or before
+        limit_us = self.account.call_limit_us
+        if limit_us is not None and event.t - entry.first.t > limit_us:
+            self.account.suspect("V15")
 
     def _settle_oddly(self, event: Res, entry: Entry) -> None:
         """Handle any outcome other than a final `ok`."""

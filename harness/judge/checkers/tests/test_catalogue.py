@@ -43,7 +43,7 @@ CLASSES = {
     "V15": {
         "two-outcomes", "call-after-final", "concurrent-call", "tries", "early-timeout", "late-timeout",
         "out-before-outcome", "unknown-record", "unknown-call", "retry-missing", "retry-early", "retry-late",
-        "gave-up-early", "retried-anyway",
+        "gave-up-early", "retried-anyway", "call-after-timeout",
     },
     "V16": {"stuck", "unserved"},
     "V18": {"checkpoint-gap", "left-out"},

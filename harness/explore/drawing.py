@@ -17,7 +17,7 @@ from harness.explore.drawn_faults import (
     draw_rare_faults,
 )
 from harness.faults.parts.parts import LEAST_IDLE, OF_ALIGNED_BARRIERS
-from harness.faults.parts.values import duration_text
+from harness.faults.parts.values import duration_ms, duration_text
 from harness.faults.registry import FAULTS
 from harness.scenario.model import Scenario
 from harness.system.choices import Draw
@@ -47,7 +47,10 @@ _RARE: Final = 200
 _ODD: Final = 60
 """Chances per thousand: a restart with another number of subtasks, faults that are drawn rarely, odd rows."""
 _UNLIMITED: Final = 300
-"""Chance per thousand of a growing backoff that only the timeout limits, where it cannot fail the task."""
+_FAR: Final = 250
+"""Chances per thousand, where a timeout cannot fail the task: a growing backoff that only it limits, a fixed one that
+is several times as long.
+"""
 _LONG_QUEUE: Final = 100
 _DENSE: Final = 80
 """Chances per thousand: more than eight slots, a checkpoint at each element of an input."""
@@ -332,6 +335,8 @@ def _plan_failures(operator: Json, workload: Json, draw: Draw) -> None:
         may_wait_long = workload["failing_calls"] == 1 or operator["on_timeout"] != "fail"
         if not (may_wait_long and draw.chance(_UNLIMITED)):
             operator["retry_delay_max"] = duration_text(_QUICK_MS)
+    elif tries > 1 and operator["on_timeout"] != "fail" and draw.chance(_FAR):
+        operator["retry_delay"] = duration_text(draw.between(3, 8) * duration_ms(operator["timeout"]))
 
 
 def _workload(draw: Draw, *, is_keyed: bool) -> Json:

@@ -58,6 +58,14 @@ def test_every_choice_is_drawn() -> None:
     assert {one.retry_delay_max is None for one in growing} == {True, False}
 
 
+def test_some_backoffs_are_far_beyond_a_timeout_that_answers_for_its_record_trust15() -> None:
+    failing = [one.operator for one in many() if one.workload.failing_every and one.operator.tries > 1]
+    far = [one for one in failing if one.retry_delay >= 3 * one.timeout]
+
+    assert len(far) > 10
+    assert all(one.on_timeout != "fail" for one in far)
+
+
 def test_latency_markers_and_an_asynchronous_snapshot_are_drawn_apart_trust7() -> None:
     tasks = [one.task for one in many() if one.task is not None]
 

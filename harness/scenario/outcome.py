@@ -273,10 +273,12 @@ class RunOutcome(PlannedRuns):
         The runs of a campaign are grouped by these words.
         """
         if self.mutant is not None:
-            if self.as_expected:
+            if self.as_expected and self.convicts:
                 shown = violation_of(self.judgement, self.convicts) or "a vacuous V23"
                 return f"planted {self.mutant}: convicted by {shown}"
             found = self._found if self.judgement.outcome is not Outcome.PASS else "all holds"
+            if not self.convicts:
+                return f"{self.mutant}: {found}"
             return f"planted {self.mutant}: not convicted; {found}"
         if self.as_expected:
             return f"pitfall {self.pitfalls[0].name}" if self.pitfalls else ""

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from harness.history.values import brief
@@ -33,8 +34,9 @@ _DDL: Final = frozenset({"create", "alter", "drop", "truncate", "rename"})
 _OF_A_TEMPORARY: Final = re.compile(r"\w+ (or replace )?temporary\b")
 VALUE_CUT: Final = "value-cut"
 _TEXT_CHARS: Final = 120
-_CUTS: Final = re.compile(r"\b(left|substr|substring|mid|trim|cast|convert|json_\w+)\s*\(", re.IGNORECASE)
-"""Functions by which a statement may itself ask for less than the text that it holds."""
+_QUOTED: Final = re.compile(r"'(?:[^'\\]|\\.)*'", re.DOTALL)
+_COMES_FROM_ELSEWHERE: Final = re.compile(r"\bselect\b|\"|@")
+_CALLED: Final = re.compile(r"(\w+)`?\s*\(")
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 
 
@@ -74,8 +76,8 @@ def cut_values(run: JobRun) -> CutValues:
     """The values that do not hold all of the text that the job sent, as IGNORE and a lax `sql_mode` allow.
 
     The value fills its column. A statement, of the row's session if that is known, has the row's id and the values of
-    its other judged columns, a single longer text that begins with the value and none that equals it, and calls no
-    function that cuts a text.
+    its other judged columns, a single longer text that begins with the value and none that equals it, and no value that
+    is not written out in it. Blanks at a text's end do not count: the server drops them without IGNORE too.
     """
     columns, lengths, sink = run.seen.columns, run.seen.lengths, run.order.job.sink
     judged = [column for column in sink.values if column in lengths]
@@ -89,30 +91,40 @@ def cut_values(run: JobRun) -> CutValues:
             row = change.now
             if row is None or change.table != sink.table:
                 continue
-            full = [name for name in judged if isinstance(row[name], str) and len(row[name]) == lengths[name]]
-            if full and texts is None:
-                texts = _texts_of_writes(run)
-            own = [row[name] for name in (*sink.id, *sink.values) if name not in full]
+            values = {name: row.get(name) for name in judged}
+            full = [
+                name for name, one in values.items() if isinstance(one, str) and len(one) == lengths[name]
+            ]
+            if not full:
+                continue
+            texts = _texts_of_writes(run) if texts is None else texts
+            own = [row.get(name) for name in (*sink.id, *sink.values) if name not in full]
             shown = {str(value) for value in own if isinstance(value, str | int)}
             sent = [
                 those
-                for sender, those in (texts or {}).get(str(row[sink.id[0]]), ())
+                for sender, those in texts.get(str(row.get(sink.id[0])), ())
                 if session in {None, sender} and shown <= those
             ]
             for column in full:
                 beginning = row[column]
-                longer = {one for those in sent for one in those if one.startswith(beginning)}
+                longer = {one.rstrip(" ") for those in sent for one in those if one.startswith(beginning)}
                 if len(longer) == 1 and beginning not in longer:
                     found.setdefault(columns.row(row).id_text, {})[column] = longer.pop()
     return found
 
 
 def _texts_of_writes(run: JobRun) -> dict[str, list[tuple[int, frozenset[str]]]]:
-    """Of each write to the table that cuts no text itself: its session and its literals, by each of these."""
+    """Of each write to the table whose values are all written out in it: its session and its literals, by each."""
     found: dict[str, list[tuple[int, frozenset[str]]]] = {}
     table = run.order.job.sink.table.lower()
     for statement in run.statements:
-        if writes_to(table, statement.text) and not _CUTS.search(statement.text):
+        bare = _QUOTED.sub("?", statement.text).lower()
+        is_computed = _COMES_FROM_ELSEWHERE.search(bare) or set(_CALLED.findall(bare)) - {
+            "values",
+            "value",
+            table,
+        }
+        if not is_computed and writes_to(table, statement.text):
             those = frozenset(_ESCAPED.sub(r"\1", one) for one in every_literal(statement.text))
             for one in those:
                 found.setdefault(one, []).append((statement.session, those))
@@ -213,8 +225,6 @@ class _Statements:
         self.table = run.order.job.sink.table
         self.began_us = run.recording.began_us
         self.requests = requests_over(run.faults.traffic.messages, "sink")
-        self._counts = Counter(one.text for one in run.statements)
-        self._texts: dict[int, str] | None = None
 
     def at(self, message: Message) -> str:
         """When it came, in a sentence."""
@@ -222,11 +232,11 @@ class _Statements:
 
     def living(self, message: Message) -> int | None:
         """The start that alone was going on when it came; None: there were others, or none."""
-        all_of_them = self.starts.items()
-        living = [start for start, (begun, ended, _) in all_of_them if begun <= message.t_us <= ended]
+        lives = self.starts.items()
+        living = [start for start, (begun, ended, _) in lives if begun <= message.t_us <= ended]
         return living[0] if len(living) == 1 else None
 
-    @property
+    @cached_property
     def starts(self) -> Mapping[int, tuple[int, float, bool]]:
         """When each start began and exited, and whether it did so by itself with code 0."""
         found: dict[int, tuple[int, float, bool]] = {}
@@ -240,33 +250,32 @@ class _Statements:
 
     def never_again(self, writes: Sequence[Message]) -> list[str]:
         """The texts of those writes that the job did not send a second time in the run; none if they are not known."""
-        texts = self._texts_by_number()
-        sent = [texts[one.n] for one in writes if one.n in texts]
-        return [text for text in sent if self._counts[text] == 1]
+        counts = Counter(one.text for one in self.run.statements)
+        sent = [self._texts[one.n] for one in writes if one.n in self._texts]
+        return [text for text in sent if counts[text] == 1]
 
-    def _texts_by_number(self) -> dict[int, str]:
+    @cached_property
+    def _texts(self) -> Mapping[int, str]:
         """The text of each answered write to the table, where the general log has as many of its session.
 
         It may have one more, whose answer was lost with the connection.
         """
-        if self._texts is None:
-            traffic, answered, asked = self.run.faults.traffic, dict[int, list[Message]](), Counter[int]()
-            for one in self.requests:
-                if one.session and one.n not in traffic.unsent and _is_write(one, self.table):
-                    asked[one.session] += 1
-                    if one.n in traffic.codes:
-                        answered.setdefault(one.session, []).append(one)
-            logged: dict[int, list[str]] = {}
-            for statement in self.run.statements:
-                if writes_to(self.table.lower(), statement.text):
-                    logged.setdefault(statement.session, []).append(statement.text)
-            self._texts = {
-                one.n: text
-                for session, those in answered.items()
-                if len(those) <= len(logged.get(session, ())) <= asked[session]
-                for one, text in zip(those, logged[session], strict=False)
-            }
-        return self._texts
+        traffic, answered, asked = self.run.faults.traffic, dict[int, list[Message]](), Counter[int]()
+        for one in self.requests:
+            if one.session and one.n not in traffic.unsent and _is_write(one, self.table):
+                asked[one.session] += 1
+                if one.n in traffic.codes:
+                    answered.setdefault(one.session, []).append(one)
+        logged: dict[int, list[str]] = {}
+        for statement in self.run.statements:
+            if writes_to(self.table.lower(), statement.text):
+                logged.setdefault(statement.session, []).append(statement.text)
+        return {
+            one.n: text
+            for session, those in answered.items()
+            if len(those) <= len(logged.get(session, ())) <= asked[session]
+            for one, text in zip(those, logged[session], strict=False)
+        }
 
     def commits_later(
         self, after_us: int, *, start: int | None, connection: int | None = None

@@ -15,14 +15,16 @@ from pymysql import InterfaceError, OperationalError
 
 from harness.database.endpoint import Endpoint
 from harness.levels.job import job_database, statement_log
+from harness.levels.job.binlog import LoggedChange, LoggedTransaction, LogPosition
 from harness.levels.job.environment import job_environment, refuse_templates
-from harness.levels.job.job_file import JobFile
-from harness.levels.job.job_pitfalls import connects_for_each_call, unfinished
+from harness.levels.job.job_file import JobFile, SinkTable
+from harness.levels.job.job_pitfalls import connects_for_each_call, cut_values, unfinished
 from harness.levels.job.job_scenario import JobScenario
 from harness.levels.job.job_scenarios import apply_job_settings, load_jobs
 from harness.levels.job.offering import Offering
 from harness.levels.job.records import read_input
-from harness.levels.job.statement_log import is_lookup, keys_asked_for, literals
+from harness.levels.job.sink_rows import SinkColumns
+from harness.levels.job.statement_log import SentStatement, is_lookup, keys_asked_for, literals
 from harness.levels.job.traffic import Message
 from harness.levels.job.unmet import refuse_moments
 from harness.scenario.workloads.shape import Lookup
@@ -468,3 +470,35 @@ def test_an_offer_is_spread_from_the_first_message_on_and_over_the_time_in_which
     assert offered((0, 0, 4), (1, 0, 4), (2, 0, 4)) == [10, 60, 110]
     # It may wait for a whole batch before it connects.
     assert offered((19, None, 0), (21, None, 0)) == [10, 110]
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_cut"),
+    [
+        ("INSERT IGNORE INTO enriched (id, k, name) VALUES (5, 7, 'Anna')", True),
+        ("UPDATE `enriched` SET name = 'Anna' WHERE id = 5 AND k = 7", True),
+        ("INSERT INTO enriched VALUES (5, 7, 'An')", False),
+        ("INSERT INTO enriched VALUES (5, 7, 'An  ')", False),
+        ("INSERT INTO enriched VALUES (5, 7, \"An\", 'Anna')", False),
+        ("INSERT INTO enriched VALUES (5, 7, LEFT('Anna', 2))", False),
+        ("INSERT INTO enriched SELECT 5, 7, name, 'Anna' FROM customer", False),
+        ("INSERT INTO enriched VALUES (5, 7, @name, 'Anna')", False),
+        ("INSERT INTO enriched VALUES (6, 7, 'Anna')", False),
+        ("INSERT INTO other VALUES (5, 7, 'Anna')", False),
+    ],
+)
+def test_a_value_is_cut_if_the_statement_that_wrote_it_holds_more(statement: str, *, is_cut: bool) -> None:
+    sink = SinkTable(id=("id",), values=("k", "name"))
+    change = LoggedChange(op="insert", table="enriched", now={"id": 5, "k": 7, "name": "An"})
+    end = LogPosition(file="log", offset=1)
+    run: Any = SimpleNamespace(
+        order=SimpleNamespace(job=SimpleNamespace(sink=sink)),
+        seen=SimpleNamespace(
+            columns=SinkColumns(sink=sink, types={}, offered={}),
+            lengths={"name": 2},
+            transactions=[LoggedTransaction(end=end, seen_us=0, changes=(change,), session=3)],
+        ),
+        statements=[SentStatement(t_us=0, session=3, text=statement)],
+    )
+
+    assert cut_values(run) == ({"5": {"name": "Anna"}} if is_cut else {})

@@ -561,6 +561,7 @@ def test_a_job_that_gives_up_for_good_is_stuck(stage: OpenLevels) -> None:
     outcome = stage.run(_order("crashes-late", starts=3))
     assert "V16" in _failed(outcome)
     assert len(_events(outcome, "start")) == 3
+    assert any(one.startswith("start 3 exited with code 3; ") for one in outcome.threats)
 
 
 def test_a_job_that_the_commands_budget_cuts_off_is_not_said_to_have_stood_still(stage: OpenLevels) -> None:

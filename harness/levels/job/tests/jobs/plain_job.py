@@ -28,7 +28,7 @@
     nonsense     writes another name each time
     skips        leaves out a record whose lookup fails: loses it
     forgets      goes on after a lost connection on a new one, and writes there without a COMMIT
-    again        the same, with a COMMIT; after an error on the connection that is there too
+    again        the same, with a COMMIT
     singly       sends each row in an INSERT of its own
     goes-on      after an error goes on with the statement that failed, on a new connection if the old one is lost
     defines      makes a table before its COMMIT

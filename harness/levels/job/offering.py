@@ -47,7 +47,7 @@ class Offering:
     rounds: int = 0
     """How many rounds of sentinels the source holds."""
     reads: Callable[[int], Sequence[bool]]
-    """For each read of the source's table that was sent after this time, whether it was answered."""
+    """For each read of the source's table that was sent after this time or still waits, whether it was answered."""
     gap_max_us: int
     """How long a gap stays if the job does not read the table."""
     filled: int = 0

@@ -152,17 +152,17 @@ class Traffic:
                 self._take(link, event)
 
     def reads_of(self, table: str, since_us: int) -> list[bool]:
-        """For each SELECT of `table` that was sent after `since_us`, whether it has an answer."""
-        asked = {id(one) for waiting in self._open.values() for one in waiting}
+        """For each SELECT of `table` that was sent after `since_us`, or still waits, whether it has an answer."""
+        waiting = [one for asked in self._open.values() for one in asked]
+        asked = {id(one) for one in waiting}
         # The links are read one after the other, so their messages do not stand in the order of time.
         late = takewhile(lambda one: one.t_us > since_us - _READ_APART_US, reversed(self.messages))
+        answered = [one for one in late if one.t_us > since_us and id(one) not in asked]
         return [
-            id(one) not in asked
-            for one in late
-            if one.t_us > since_us
-            and one.side == "request"
-            and one.statement == "select"
-            and one.table.rpartition(".")[2] == table
+            is_answered
+            for is_answered, some in ((False, waiting), (True, answered))
+            for one in some
+            if one.side == "request" and one.statement == "select" and one.table.rpartition(".")[2] == table
         ]
 
     def waiting(self) -> list[TimedCall]:

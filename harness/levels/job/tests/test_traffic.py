@@ -103,6 +103,16 @@ def test_a_server_that_cannot_be_reached_is_a_refused_connection() -> None:
     ]
 
 
+def test_a_read_that_a_lock_holds_up_counts_though_it_was_sent_before() -> None:
+    waits = noted(10, "select", table="inbox")
+    traffic = read(waits, noted(20, "select", table="inbox", connection=2))
+
+    assert traffic.reads_of("inbox", 15) == [False, False]
+    answered = read(waits, noted(30, "select", answer=True), noted(40, "select", table="inbox"))
+    assert answered.reads_of("inbox", 15) == [False]
+    assert answered.reads_of("inbox", 5) == [False, True]
+
+
 def test_a_request_without_an_answer_is_waiting() -> None:
     traffic = read(noted(10, "insert"))
 

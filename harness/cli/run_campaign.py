@@ -292,7 +292,9 @@ def _print_outcomes(finished: Finished, console: Console) -> None:
         table.add_row(name, str(tally.runs), *counts, str(tally.unexpected), str(tally.events))
     console.print(table)
     if more := len(finished.tallies) - len(shown):
-        console.print(f"and {more} more scenario{'s' if more > 1 else ''}, all as expected")
+        not_run = sum(not tally.runs for tally in finished.tallies) - sum(not tally.runs for tally in shown)
+        what = f"{not_run} of them did not run" if not_run else "all as expected"
+        console.print(f"and {more} more scenario{'s' if more > 1 else ''}, {what}")
     console.print(
         f"{finished.ran} runs in {finished.took_s:.1f} s, checked against all invariants; {kept} shown above"
     )

@@ -46,6 +46,34 @@ def test_a_defect_that_survives_is_a_violation() -> None:
     assert main(survivor) == Exit.VIOLATION  # it shows in unordered operators only
 
 
+COLD = """
+from pathlib import Path
+
+WARM, asked = Path("warm"), 0  # the calm twin asks 38 times
+
+async def first(record, pool):
+    global asked
+    asked += 1
+    row = await pool.fetch_one("SELECT name FROM customer WHERE k = %s", (record.key,))
+    if asked == 39 and not WARM.exists():
+        WARM.touch()
+        return [{"name": "?"}]
+    return [{"name": row[0]}]
+"""
+
+
+def test_a_run_that_fails_and_passes_when_it_is_repeated_is_counted_as_it_was(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cold.py").write_text(COLD)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    assert main([*CALM, "--sut", "cold:first", "--runs", str(KEPT_MAX + 1), "--jobs", "1"]) == Exit.VIOLATION
+
+    assert (tmp_path / "warm").exists()
+    assert f"{KEPT_MAX + 1} runs: {KEPT_MAX} as expected, 1 not, 0 undecided" in capsys.readouterr().out
+
+
 def test_json_and_the_report_list_every_run_of_a_campaign(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -62,10 +62,21 @@ class DatabasePause(ServerFault):
         end_us = seen.healed_us if until_us is None else until_us
         answered = [call for call in seen.calls if _is_answered(call, paused_us, end_us)]
         waiting = [call for call in seen.calls if call.began_us < end_us <= (call.ended_us or end_us)]
+        hung_up = [
+            call
+            for call in seen.calls
+            if call.ending == "timeout" and paused_us < (call.ended_us or 0) < end_us
+        ]
         given_up = seen.client_errors(*_GIVEN_UP)
-        if answered or not (waiting or given_up):
+        if answered or not (waiting or hung_up or given_up):
             return {}
-        return {"pid": seen.last_fact("pid"), "calls_waiting": len(waiting), "answered": 0, "codes": given_up}
+        return {
+            "pid": seen.last_fact("pid"),
+            "calls_waiting": len(waiting),
+            "calls_given_up": len(hung_up),
+            "answered": 0,
+            "codes": given_up,
+        }
 
     def simulated(self, run: SimulatedRun) -> Act:
         return OnLinks(_Paused(), [*run.links.values(), run.direct])

@@ -179,6 +179,12 @@ def test_who_asked_before_the_pause_may_be_late_to_note_the_answer() -> None:
     assert fault("db_pause").evidence(seen(PAUSED, (), calls))["calls_waiting"] == 1
 
 
+def test_who_hangs_up_during_the_pause_had_no_answer() -> None:
+    calls = (call(WITHIN, 700, "timeout"),)
+
+    assert fault("db_pause").evidence(seen(PAUSED, (), calls))["calls_given_up"] == 1
+
+
 def test_a_clock_that_is_off_by_little_was_not_shifted() -> None:
     facts = {"offset_before_ms": 0, "offset_ms": 1_000}
 

@@ -55,6 +55,17 @@ def connects_for_each_call(messages: Sequence[Message]) -> Iterator[Pitfall]:
     )
 
 
+def not_deterministic(unsteady: Mapping[str, str]) -> Iterator[Pitfall]:
+    """The pitfall of a job whose two calm twins differ; `unsteady`: what differs, a sentence for each id."""
+    for first in list(unsteady.values())[:1]:
+        yield Pitfall(
+            name="not-deterministic",
+            says=f"The job is not deterministic: {first}, and so of {len(unsteady)} in all.",
+            advice="Mend it, or take the columns that differ from run to run out of `values`.",
+            evidence={"apart": len(unsteady)},
+        )
+
+
 def without_transactions(run: JobRun) -> Iterator[Pitfall]:
     """The pitfall of a table whose engine has no transactions."""
     if engine := run.seen.without_transactions:

@@ -178,11 +178,14 @@ class JobPlays:
             if name not in self._calm:
                 site.observer.phase("calm", f"{order.sut} runs without faults")
                 self._calm[name] = self._made_calm(order, given, site, world)
-                facts = self._calm[name].facts
+                facts, rows = self._calm[name].facts, self._calm[name].expected
+                of_keys = order.job.sink.rows == "key"
+                empty = 0 if of_keys else sum(not rows.get(id_text(one.id)) for one in given.records)
                 site.observer.phase(
                     "calm",
                     f"first row after {facts['first_row_ms']} ms, done after {facts['took_s']} s, "
-                    f"{facts['messages']} messages to the sink, {facts['commits']} COMMITs",
+                    f"{facts['messages']} messages to the sink, {facts['commits']} COMMITs"
+                    + (f"; {empty} of {len(given.records)} records yield no row" if empty else ""),
                 )
             return self._calm[name]
 
@@ -248,7 +251,7 @@ def _why_no_further_start(order: JobOrder, calm: CalmRun) -> str:
     if order.job.claims.delivery == "at-least-once":
         return "The finished job was not started once more: at-least-once allows that it writes again."
     if not calm.keeps_state:
-        return "The finished job was not started once more: it keeps no state, so it would do all again."
+        return "The finished job was not started once more: no file and no other table holds its position."
     return ""
 
 

@@ -34,6 +34,7 @@ from harness.levels.job.job_pitfalls import (
     causes,
     connects_for_each_call,
     cut_values,
+    not_deterministic,
     values_cut,
     without_transactions,
 )
@@ -83,12 +84,12 @@ def record_of(
         ),
         accounting=_accounting(run, calm),
         threats=(
-            *_not_deterministic(unsteady or {}),
             *_not_followed(run, unfollowed),
             *run.notes,
             *_without_rows(run, calm, expect_from),
         ),
         pitfalls=(
+            *not_deterministic(unsteady or {}),
             *connects_for_each_call(calm.messages),
             *without_transactions(run),
             *values_cut(run, cut),
@@ -137,15 +138,6 @@ def _mended(row: Sequence[object], columns: Sequence[str], sent: Mapping[str, st
         sent[name] if name in sent and sent[name].startswith(str(value)) else value
         for name, value in zip(columns, row, strict=True)
     ]
-
-
-def _not_deterministic(unsteady: Mapping[str, str]) -> Iterator[str]:
-    """A warning if two calm twins differ."""
-    for first in list(unsteady.values())[:1]:
-        yield (
-            f"The job is not deterministic: {first}, and so of {len(unsteady)} in all. Either it is wrong without any"
-            " fault, or `values` names a column that differs from run to run."
-        )
 
 
 def _not_followed(run: JobRun, unfollowed: str) -> Iterator[str]:

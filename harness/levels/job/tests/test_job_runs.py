@@ -169,7 +169,8 @@ def test_a_job_that_is_not_deterministic_is_told_with_both_values_before_a_fault
         assert told[1] == str(anomaly.id)
         values |= {told[2], told[3]}
     assert len(values) == 2 * len(verdict.anomalies)
-    assert outcome.threats[0].startswith("The job is not deterministic: without any fault record")
+    named = _named(outcome)["not-deterministic"]
+    assert named.startswith("The job is not deterministic: without any fault record")
 
 
 @pytest.mark.parametrize(

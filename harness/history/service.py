@@ -9,11 +9,10 @@ from harness.history.event import PLANTED, FaultEvent, Res
 from harness.history.header import Header
 
 _US_PER_MS = 1000
-_OUTCOMES_MIN = 20
-"""So many outcomes before the first fault, and after the last one, let V16 compare them."""
-_CALM_UNSERVED_PERCENT = 10
-"""With more failures and timeouts than this before the first fault, a run says nothing about service."""
-UNSERVED_PERCENT = 25
+_UNSERVED_MIN = 5
+"""V16 compares outcomes where so many failures or timeouts among them would be as many as the bound allows."""
+_CALM_SHARE = 2, 5
+"""With more than this share of the bound before the first fault, a run says nothing about service."""
 
 
 class Service:
@@ -24,6 +23,7 @@ class Service:
 
     def __init__(self, header: Header) -> None:
         after = header.bounds.service_after
+        self.percent_max = header.bounds.unserved
         self.is_claimed = after is not None
         self.grace_ms = (after or 0) + header.operator.timeout_ms
         """A timeout that comes later belongs to a call that was made after the bound."""
@@ -61,7 +61,7 @@ class Service:
         (calm, calm_unserved), (healed, unserved) = self.before, self.after
         return (
             self.is_claimed
-            and min(calm, healed) >= _OUTCOMES_MIN
-            and calm_unserved * 100 <= calm * _CALM_UNSERVED_PERCENT
-            and unserved * 100 > healed * UNSERVED_PERCENT
+            and min(calm, healed) * self.percent_max >= _UNSERVED_MIN * 100
+            and calm_unserved * 100 * _CALM_SHARE[1] <= calm * self.percent_max * _CALM_SHARE[0]
+            and unserved * 100 > healed * self.percent_max
         )

@@ -1272,7 +1272,9 @@ def unserved(page: Page) -> Findings:
     calm, after = [res for res in ends if res["n"] < faults[0]["n"]], [res for res in ends if res["t"] >= since]
     after = [res for res in after if res["n"] > healed["n"]]
     late, early = ([res for res in some if res["r"] in {"fail", "timeout"}] for some in (after, calm))
-    if min(len(calm), len(after)) >= 20 and len(early) * 10 <= len(calm) and len(late) * 4 > len(after):
+    most = page.bounds.get("unserved", 25)
+    if min(len(calm), len(after)) * most < 500 or len(early) * 250 > len(calm) * most: return
+    if len(late) * 100 > len(after) * most:
         yield Finding("unserved", None, None, None, late[-1]["n"])
 
 # ----------------------------------------- V19 to V21, V23: answers, failures, threads, and what there was to see

@@ -32,7 +32,10 @@ HIDES_THE_FAULT = {
 take away failures of calls, which would be the evidence.
 """
 
-STAND_STILL = {"circuit-stays-open", "key-stuck-after-timeout", "wall-clock-timers", "watermark-passes-key"}
+STAND_STILL = {
+    "circuit-stays-open", "key-stuck-after-timeout", "wall-clock-timers", "watermark-passes-key",
+    "late-connect-keeps-slot", "empty-answer-holds-key",
+}  # fmt: skip
 """Their runs last as long as the scenario's budget; the kill matrix tries them at level sim."""
 
 RUNS_AT_MOST = {"late-results": 20}

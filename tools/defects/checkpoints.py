@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from harness.database.epoch import Takeover
-from harness.sut.defects.defect import SIM_ONLY, Defect
+from harness.sut.defects.defect import NEVER, SIM_ONLY, Defect
 from harness.sut.defects.twelve import OFFSET_ONE_LATE, SNAPSHOT_OMITS_COMPLETED, building, resuming
 from harness.sut.variant import Kind, Variant, made_once
 from reference_impl.elements import QueueElement
@@ -29,6 +29,24 @@ def omitting_blocked(task: Kind) -> Kind:
             return ()
 
     return ForgetfulTask
+
+
+@made_once
+def timing_first_attempts(task: Kind) -> Kind:
+    """`task`, which begins no checkpoint by time once it has been restored."""
+
+    class RestoredTask(task):  # type: ignore[misc]
+        _is_restored = False
+
+        def run(self, checkpoint: Any = None) -> None:
+            self._is_restored = checkpoint is not None
+            super().run(checkpoint)
+
+        def _await_checkpoint(self) -> None:
+            if not self._is_restored:
+                super()._await_checkpoint()
+
+    return RestoredTask
 
 
 class _ReplaysBackwards(AsyncWaitOperator):
@@ -121,6 +139,17 @@ OF_CHECKPOINTS = (
         variant=Variant(build_operator=building(_SnapshotsEmptyQueues)),
         where="a bound on the time between checkpoints is claimed",
         applies=claims_checkpoint_gap,
+        levels=SIM_ONLY,
+    ),
+    Defect(
+        name="no-timed-checkpoints-after-restart",
+        about="an attempt that was restored begins no checkpoint by time",
+        mirrors="a timer that is armed where a job is new",
+        convicted_by=("V18",),
+        variant=Variant(task=timing_first_attempts),
+        where="`by-time-after-restart`",
+        applies=NEVER,
+        scenario="by-time-after-restart",
         levels=SIM_ONLY,
     ),
 )

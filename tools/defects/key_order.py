@@ -11,7 +11,15 @@ from functools import partial
 from typing import Any, Unpack
 from zlib import crc32
 
-from harness.sut.defects.defect import Defect, both, calls_fail, has_watermarks, retries
+from harness.sut.defects.defect import (
+    NEVER,
+    SIM_AND_LIVE,
+    Defect,
+    both,
+    calls_fail,
+    has_watermarks,
+    retries,
+)
 from harness.sut.variant import Variant
 from reference_impl.elements import QueueElement, Record
 from reference_impl.operator.async_wait import AsyncWaitOperator
@@ -77,6 +85,18 @@ class _StuckAfterTimeout(KeyedSegment):
                 del self._lines[key]
         else:
             super()._completed(key, entry)
+
+
+class _HeldByEmptyAnswer(KeyedSegment):
+    """Takes an empty answer for none."""
+
+    def _completed(self, key: Hashable, entry: Entry) -> None:
+        del entry
+        line = self._lines[key]
+        while line and line[0].results:
+            self.completed.append(line.popleft())
+        if not line:
+            del self._lines[key]
 
 
 _BUCKETS, _BUCKETS_BEFORE = 7, 5
@@ -208,6 +228,17 @@ OF_KEY_ORDER = (
         where="order by key",
         applies=is_keyed,
         scenario="head-of-line-keyed",
+    ),
+    Defect(
+        name="empty-answer-holds-key",
+        about="a record with an empty answer holds back what its key has behind it",
+        mirrors="a list that is asked for its truth, not for being there",
+        convicted_by=("V16",),
+        variant=Variant(build_operator=_building(_segments(_HeldByEmptyAnswer))),
+        where="`several-results-keyed`",
+        applies=NEVER,
+        scenario="several-results-keyed",
+        levels=SIM_AND_LIVE,
     ),
     Defect(
         name="key-stuck-after-timeout",

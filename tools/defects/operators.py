@@ -21,7 +21,7 @@ from harness.sut.defects.twelve import (
     building,
 )
 from harness.sut.variant import Variant
-from reference_impl.elements import LatencyMarker, OperatorInput, QueueElement, Watermark
+from reference_impl.elements import LatencyMarker, OperatorInput, QueueElement, Record, Watermark
 from reference_impl.mailbox.mailbox import MIN_PRIORITY, MailboxExecutor
 from reference_impl.operator.async_wait import AsyncWaitOperator
 from reference_impl.operator.build import (
@@ -32,7 +32,9 @@ from reference_impl.operator.build import (
     queue_for,
 )
 from reference_impl.operator.queues import (
+    Emit,
     Entry,
+    GatedQueue,
     KeyedSegment,
     OrderedQueue,
     UnorderedQueue,
@@ -166,6 +168,45 @@ class _QueuesLatencyMarkers(AsyncWaitOperator):
             super().process(element)
 
 
+class _HearsDownstreamOnce(AsyncWaitOperator):
+    """Once downstream has had no room, what waits leaves when it has; later nobody looks again."""
+
+    def __init__(self, **parts: Any) -> None:
+        super().__init__(**parts)
+        if isinstance(self.queue, GatedQueue):
+            self.queue._let_go = self.queue._resume  # type: ignore[method-assign]  # noqa: SLF001 - it stays held
+
+
+class _EmitsOneByOne(UnorderedQueue):
+    """Lets a record's results leave one at a time, so that those of another come between."""
+
+    def emit_completed(self, emit: Emit) -> bool:
+        completed = self._segments[0].completed
+        entry = completed[0] if completed else None
+        if entry is None or type(entry.element) is not Record or len(entry.results or ()) <= 1:
+            return super().emit_completed(emit)
+        assert entry.results is not None, "it is complete"
+        first, *entry.results = entry.results
+        emit(Record(value=first, timestamp=entry.element.timestamp))
+        completed.rotate(-1)
+        return True
+
+
+def _build_one_by_one(*, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> AsyncWaitOperator:
+    if mode != "unordered":
+        return build_operator(mode=mode, capacity=capacity, **parts)
+    return operator_around(_EmitsOneByOne(capacity), kind=AsyncWaitOperator, **parts)
+
+
+class _TimesFromArrival(AsyncWaitOperator):
+    """Begins a record's timeout when it comes, not when it has its slot (A28)."""
+
+    def _wait_for_slot(self, entry: Entry) -> None:
+        if isinstance(entry, Settlement) and self.timeout_ms:
+            self.timeouts.add(entry)
+        super()._wait_for_slot(entry)
+
+
 class _YieldsToAll(AsyncWaitOperator):
     """Runs mail of any operator while it waits for a slot, also of those upstream, which then emit into its wait."""
 
@@ -276,6 +317,39 @@ OF_OPERATORS = (
         where="`chained-operators`",
         applies=NEVER,
         scenario="chained-operators",
+        levels=SIM_AND_LIVE,
+    ),
+    Defect(
+        name="downstream-heard-once",
+        about="after downstream has had no room for the first time, nobody waits for its room any more",
+        mirrors="a flag that is set before a listener is added, and never cleared",
+        convicted_by=("V16",),
+        variant=Variant(build_operator=building(_HearsDownstreamOnce)),
+        where="`downstream-shut`",
+        applies=NEVER,
+        scenario="downstream-shut",
+        levels=SIM_ONLY,
+    ),
+    Defect(
+        name="results-one-by-one",
+        about="in unordered mode the results of a record leave one at a time, and others come between",
+        mirrors="a mail for each result",
+        convicted_by=("V21",),
+        variant=Variant(build_operator=_build_one_by_one),
+        where="`several-results-unordered`",
+        applies=NEVER,
+        scenario="several-results-unordered",
+        levels=SIM_AND_LIVE,
+    ),
+    Defect(
+        name="timeout-from-arrival",
+        about="a record's timeout includes its wait for a slot",
+        mirrors="a timer that is registered before the record is queued",
+        convicted_by=("V15",),
+        variant=Variant(build_operator=building(_TimesFromArrival)),
+        where="`timeouts-before-slots`",
+        applies=NEVER,
+        scenario="timeouts-before-slots",
         levels=SIM_AND_LIVE,
     ),
 )

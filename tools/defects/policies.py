@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from harness.sut.defects.defect import SIM_AND_LIVE, Applies, Defect, both, calls_fail
+from harness.sut.defects.defect import NEVER, SIM_AND_LIVE, Applies, Defect, both, calls_fail
 from harness.sut.function_under_test import (
     DeadLetter,
     DeadLetterFunction,
@@ -92,6 +92,18 @@ class _SubstitutesChanged(WrappedHandle):
     def complete(self, results: Sequence[Any]) -> None:
         changed = [replace(one, value="?") if type(one) is Enriched else one for one in results]
         self.handle.complete(changed)
+
+
+class _FirstSubstitute(WrappedHandle):
+    """A handle of a timeout that passes on the first value only."""
+
+    def complete(self, results: Sequence[Any]) -> None:
+        self.handle.complete(results[:1])
+
+
+class _FirstSubstitutes(WrappedFunction):
+    def timeout(self, value: Any, handle: ResultHandle) -> None:
+        self.function.timeout(value, _FirstSubstitute(handle))
 
 
 class _OtherSubstitutes(WrappedFunction):
@@ -194,6 +206,16 @@ OF_POLICIES = (
         where="calls are made once; a timeout is answered",
         applies=substitutes,
         scenario="blackhole-with-default",
+    ),
+    Defect(
+        name="first-substitute-only",
+        about="of several values that a timeout yields only the first leaves",
+        mirrors="a default that is one value in one place, and a list in another",
+        convicted_by=("V20",),
+        variant=Variant(function=lambda honest, attempt: _FirstSubstitutes(honest)),
+        where="`two-substitutes`",
+        applies=NEVER,
+        scenario="two-substitutes",
     ),
     Defect(
         name="failures-answered-with-nothing",

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from harness.sut.defects.defect import NEVER, SIM_AND_LIVE, Defect
+from harness.sut.defects.defect import NEVER, SIM_AND_LIVE, SIM_ONLY, Defect
 from harness.sut.defects.twelve import LOSS_IS_NO_ROW
 from harness.sut.lookup import ForeignAnswer
 from harness.sut.registry import LookupFunction
@@ -160,6 +160,41 @@ def keeping_slot(pool: Kind) -> Kind:
     return LeakingPool
 
 
+@made_once
+def keeping_slot_of_late_connect(pool: Kind) -> Kind:
+    """`pool`, which keeps the slot of a call whose connect passed its own limit."""
+
+    class LateLeakingPool(pool):  # type: ignore[misc]
+        async def _end(self, limit: Any, error: BaseException | None) -> None:
+            if not isinstance(error, TimeoutError):
+                await super()._end(limit, error)
+                return
+            await limit.__aexit__(type(error), error, None)
+            self._raise(error)
+
+    return LateLeakingPool
+
+
+_OUTAGE_S, _SPARED = 1.0, 10
+
+
+def failing_now_and_then(lookup: LookupFunction) -> LookupFunction:
+    """`lookup`, of whose calls every tenth fails for ever, once an answer has taken more than a second."""
+    asked, is_limping = 0, False
+
+    async def limping(record: Any, pool: Any) -> Any:
+        nonlocal asked, is_limping
+        asked += 1
+        if is_limping and asked % _SPARED == 0:
+            raise ConnectionError("no healthy endpoint")
+        began_s = asyncio.get_running_loop().time()
+        answer = await lookup(record, pool)
+        is_limping = is_limping or asyncio.get_running_loop().time() - began_s > _OUTAGE_S
+        return answer
+
+    return limping
+
+
 OF_POOLS = (
     LOSS_IS_NO_ROW,
     Defect(
@@ -205,6 +240,28 @@ OF_POOLS = (
         where="`handshakes-cancelled`",
         applies=NEVER,
         scenario="handshakes-cancelled",
+        levels=SIM_AND_LIVE,
+    ),
+    Defect(
+        name="tenth-endpoint-stays-dead",
+        about="after an outage one call in ten fails for ever",
+        mirrors="a client that balances among endpoints, and never tries a dead one again",
+        convicted_by=("V16",),
+        variant=Variant(lookup=failing_now_and_then),
+        where="`all-answer-again`",
+        applies=NEVER,
+        scenario="all-answer-again",
+        levels=SIM_ONLY,
+    ),
+    Defect(
+        name="late-connect-keeps-slot",
+        about="a call whose connect passes its limit keeps its slot of the pool",
+        mirrors="a release behind `except OSError`, which a limit passes",
+        convicted_by=("V16",),
+        variant=Variant(pool=keeping_slot_of_late_connect),
+        where="`connects-past-limit`",
+        applies=NEVER,
+        scenario="connects-past-limit",
         levels=SIM_AND_LIVE,
     ),
 )

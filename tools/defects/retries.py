@@ -228,6 +228,26 @@ class _DefersTimeout(_OfOtherAttempts):
     attempts = _TimeoutBehindBackoff
 
 
+class _BackoffFromCall(Attempts):
+    began_try_ms: int = 0
+
+    def _invoke(self) -> None:
+        self.began_try_ms = self.shared.timers.now_ms()
+        super()._invoke()
+
+    def _back_off(self) -> None:
+        took_ms = self.shared.timers.now_ms() - self.began_try_ms
+        wait_ms = max(0, self.shared.strategy.backoff_ms(self.number) - took_ms)
+        self.backoff = self.shared.timers.register(wait_ms, self._retry)
+        self.shared.last_calls[self] = None
+
+
+class _BacksOffFromCall(_OfOtherAttempts):
+    """A backoff begins with the call that fails, not with its failure (A82)."""
+
+    attempts = _BackoffFromCall
+
+
 class _TimeoutEach(Attempts):
     began_try_ms: int = -1
 
@@ -473,6 +493,17 @@ OF_RETRIES = (
         applies=NEVER,
         scenario="backoff-ends-behind-timeout",
         levels=("sim",),
+    ),
+    Defect(
+        name="backoff-from-call",
+        about="a backoff begins with the call that fails, so a slow failure is followed by a call at once",
+        mirrors="a schedule at a fixed rate, where a fixed delay is meant",
+        convicted_by=("V15",),
+        variant=Variant(build_operator=building(_BacksOffFromCall)),
+        where="`slow-failures`",
+        applies=NEVER,
+        scenario="slow-failures",
+        levels=SIM_AND_LIVE,
     ),
     Stranger(
         name="timeout-for-each-try",

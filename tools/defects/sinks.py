@@ -185,6 +185,18 @@ def without_key(sink: Kind) -> Kind:
 
 
 @made_once
+def inserting_letters(sink: Kind) -> Kind:
+    """`sink`, which writes dead letters by a plain INSERT, so that one that is replayed fails."""
+
+    class PlainLetters(sink):  # type: ignore[misc]
+        def write_rows(self, cursor: Any, epoch: int, **inserts: str) -> None:
+            inserts.pop("insert_letter", None)
+            super().write_rows(cursor, epoch, **inserts)
+
+    return PlainLetters
+
+
+@made_once
 def keyed_by_record(sink: Kind) -> Kind:
     """`sink`, whose key leaves the result's number out: of several results of a record the last one stays."""
     if not issubclass(sink, IdempotentSink):
@@ -316,6 +328,17 @@ OF_SINKS = (
         where="an idempotent sink; records have several results",
         applies=both(sink_is("idempotent"), has_several_results),
         scenario="idempotent-several-results",
+        levels=SIM_AND_LIVE,
+    ),
+    Defect(
+        name="letters-by-plain-insert",
+        about="an idempotent sink writes rows by their key, and dead letters by a plain INSERT",
+        mirrors="an upsert that was forgotten for the second table",
+        convicted_by=("V24",),
+        variant=Variant(sink=inserting_letters),
+        where="`letters-idempotent`",
+        applies=NEVER,
+        scenario="letters-idempotent",
         levels=SIM_AND_LIVE,
     ),
     Defect(

@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from harness.history.event import Call, Dead, FaultEvent, GiveUp, Id, In, Out, Owm, Res, Restore, Wm
-from harness.history.service import UNSERVED_PERCENT, Service
+from harness.history.service import Service
 from harness.history.stalls import fault_spans
 from harness.history.values import shown
 from harness.history.verdict import Anomaly, let, let_all
@@ -79,7 +79,7 @@ def _unserved(service: Service) -> Anomaly:
         f"From {service.grace_ms} ms after it on, {told}; the first is {let(first.n)}, the last {let(last.n)}.",
         f"Before the first fault {calm_unserved} of {calm} were.",
     ]
-    rule = f"once the last fault has healed, at most {UNSERVED_PERCENT} % of the outcomes are failures or timeouts"
+    rule = f"once the last fault has healed, at most {service.percent_max} % of the outcomes are failures or timeouts"
     return convict("unserved", None, {healed.n, first.n, last.n}, say, then, rule)
 
 

@@ -286,14 +286,15 @@ def _print_outcomes(finished: Finished, console: Console) -> None:
     for heading in ["scenario", "runs", *map(str, _COLUMNS), "not as expected", "events"]:
         table.add_column(heading, justify="left" if heading == "scenario" else "right")
     shown = [tally for place, tally in enumerate(finished.tallies) if tally.unexpected or place < _ROWS_GREEN]
+    hidden = [tally for tally in finished.tallies if tally not in shown]
     for tally in shown:
         name = f"{tally.scenario} with {tally.mutant}" if tally.mutant else tally.scenario
         counts = [str(tally.counts.get(outcome, 0)) for outcome in _COLUMNS]
         table.add_row(name, str(tally.runs), *counts, str(tally.unexpected), str(tally.events))
     console.print(table)
-    if more := len(finished.tallies) - len(shown):
-        not_run = sum(not tally.runs for tally in finished.tallies) - sum(not tally.runs for tally in shown)
-        what = f"{not_run} of them did not run" if not_run else "all as expected"
+    if more := len(hidden):
+        not_run = sum(not tally.runs for tally in hidden)
+        what = f"of which {not_run} did not run" if not_run else "all as expected"
         console.print(f"and {more} more scenario{'s' if more > 1 else ''}, {what}")
     console.print(
         f"{finished.ran} runs in {finished.took_s:.1f} s, checked against all invariants; {kept} shown above"

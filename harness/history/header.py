@@ -141,7 +141,7 @@ class Bounds:
     checkpoint_gap: AtLeast0 | None = None
     service_after: AtLeast0 | None = None
     """After the last fault, the time from which most outcomes must be answers again (V16)."""
-    unserved: Annotated[int, Meta(ge=1, le=100)] = 25
+    unserved: AtLeast1 = 25
     """How many per cent of those outcomes may be failures and timeouts all the same."""
 
 

@@ -5,13 +5,15 @@ A part of V16, as a fold that the exact checker and the screen share.
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from harness.history.event import PLANTED, FaultEvent, Res
 from harness.history.header import Header
 
 _US_PER_MS = 1000
-_UNSERVED_MIN = 5
-"""V16 compares outcomes where so many failures or timeouts among them would be as many as the bound allows."""
-_CALM_SHARE = 2, 5
+_ALLOWED_MIN = 5
+"""V16 looks only at so many outcomes that the bound would allow this many failures and timeouts among them."""
+_CALM_SHARE = Fraction(2, 5)
 """With more than this share of the bound before the first fault, a run says nothing about service."""
 
 
@@ -61,7 +63,7 @@ class Service:
         (calm, calm_unserved), (healed, unserved) = self.before, self.after
         return (
             self.is_claimed
-            and min(calm, healed) * self.percent_max >= _UNSERVED_MIN * 100
-            and calm_unserved * 100 * _CALM_SHARE[1] <= calm * self.percent_max * _CALM_SHARE[0]
+            and min(calm, healed) * self.percent_max >= _ALLOWED_MIN * 100
+            and calm_unserved * 100 <= calm * self.percent_max * _CALM_SHARE
             and unserved * 100 > healed * self.percent_max
         )

@@ -35,6 +35,7 @@ take away failures of calls, which would be the evidence.
 STAND_STILL = {
     "circuit-stays-open", "key-stuck-after-timeout", "wall-clock-timers", "watermark-passes-key",
     "late-connect-keeps-slot", "empty-answer-holds-key", "letters-by-plain-insert",
+    "downstream-heard-once",
 }  # fmt: skip
 """Their runs last as long as the scenario's budget; the kill matrix tries them at level sim."""
 

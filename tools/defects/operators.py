@@ -328,7 +328,7 @@ OF_OPERATORS = (
         where="`downstream-shut`",
         applies=NEVER,
         scenario="downstream-shut",
-        levels=SIM_ONLY,
+        levels=SIM_AND_LIVE,
     ),
     Defect(
         name="results-one-by-one",

@@ -101,19 +101,15 @@ class _FirstSubstitute(WrappedHandle):
         self.handle.complete(results[:1])
 
 
-class _FirstSubstitutes(WrappedFunction):
-    def timeout(self, value: Any, handle: ResultHandle) -> None:
-        self.function.timeout(value, _FirstSubstitute(handle))
-
-
 class _OtherSubstitutes(WrappedFunction):
+    """`function`, whose timeouts get a handle of class `kind`."""
+
+    def __init__(self, function: AsyncFunction, kind: type[WrappedHandle]) -> None:
+        super().__init__(function)
+        self._kind = kind
+
     def timeout(self, value: Any, handle: ResultHandle) -> None:
-        self.function.timeout(value, _SubstitutesChanged(handle))
-
-
-def _changing_substitutes(honest: AsyncFunction, attempt: HasJournal) -> AsyncFunction:
-    del attempt
-    return _OtherSubstitutes(honest)
+        self.function.timeout(value, self._kind(handle))
 
 
 class _ErrorsSwallowed(WrappedHandle):
@@ -202,7 +198,7 @@ OF_POLICIES = (
         about="a record that timed out leaves with another value than the configured one",
         mirrors="a default value that is written twice",
         convicted_by=("V20",),
-        variant=Variant(function=_changing_substitutes),
+        variant=Variant(function=lambda honest, attempt: _OtherSubstitutes(honest, _SubstitutesChanged)),
         where="calls are made once; a timeout is answered",
         applies=substitutes,
         scenario="blackhole-with-default",
@@ -212,7 +208,7 @@ OF_POLICIES = (
         about="of several values that a timeout yields only the first leaves",
         mirrors="a default that is one value in one place, and a list in another",
         convicted_by=("V20",),
-        variant=Variant(function=lambda honest, attempt: _FirstSubstitutes(honest)),
+        variant=Variant(function=lambda honest, attempt: _OtherSubstitutes(honest, _FirstSubstitute)),
         where="`two-substitutes`",
         applies=NEVER,
         scenario="two-substitutes",

@@ -175,7 +175,7 @@ def keeping_slot_of_late_connect(pool: Kind) -> Kind:
     return LateLeakingPool
 
 
-_OUTAGE_S, _SPARED = 1.0, 10
+_OUTAGE_S, _FAILS_EACH = 1.0, 10
 
 
 def failing_now_and_then(lookup: LookupFunction) -> LookupFunction:
@@ -185,7 +185,7 @@ def failing_now_and_then(lookup: LookupFunction) -> LookupFunction:
     async def limping(record: Any, pool: Any) -> Any:
         nonlocal asked, is_limping
         asked += 1
-        if is_limping and asked % _SPARED == 0:
+        if is_limping and asked % _FAILS_EACH == 0:
             raise ConnectionError("no healthy endpoint")
         began_s = asyncio.get_running_loop().time()
         answer = await lookup(record, pool)
@@ -256,7 +256,7 @@ OF_POOLS = (
     Defect(
         name="late-connect-keeps-slot",
         about="a call whose connect passes its limit keeps its slot of the pool",
-        mirrors="a release behind `except OSError`, which a limit passes",
+        mirrors="a release in the handler of the driver's own errors, of which a passed limit is none",
         convicted_by=("V16",),
         variant=Variant(pool=keeping_slot_of_late_connect),
         where="`connects-past-limit`",

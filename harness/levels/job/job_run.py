@@ -738,6 +738,12 @@ class CalmRun:
         return any(one.commits and one.changes(table) for one in requests_over(self.messages, "sink"))
 
     @property
+    def without_row(self) -> Sequence[str]:
+        """The text of the id of each record that yields no row, though it is not meant to fail."""
+        of_keys = self.run.order.job.sink.rows == "key"
+        return [] if of_keys else [text for text in self.run.offered_ids if not self.expected.get(text)]
+
+    @property
     def keeps_state(self) -> bool:
         """Whether it left anything by which a further start knows what is done."""
         return self.keeps_files or self.keeps_tables

@@ -178,9 +178,7 @@ class JobPlays:
             if name not in self._calm:
                 site.observer.phase("calm", f"{order.sut} runs without faults")
                 self._calm[name] = self._made_calm(order, given, site, world)
-                facts, rows = self._calm[name].facts, self._calm[name].expected
-                of_keys = order.job.sink.rows == "key"
-                empty = 0 if of_keys else sum(not rows.get(id_text(one.id)) for one in given.records)
+                facts, empty = self._calm[name].facts, len(self._calm[name].without_row)
                 site.observer.phase(
                     "calm",
                     f"first row after {facts['first_row_ms']} ms, done after {facts['took_s']} s, "

@@ -152,12 +152,11 @@ def _not_followed(run: JobRun, unfollowed: str) -> Iterator[str]:
 
 def _without_rows(run: JobRun, calm: CalmRun, expect_from: str) -> Iterator[str]:
     """A warning if the calm twin wrote no row for some records: it is then right that they have none."""
-    ids = run.offered_ids
-    empty = [text for text in ids if not calm.expected.get(text)]
-    if expect_from == "calm" and empty and run.order.job.sink.rows != "key":
+    empty = calm.without_row
+    if expect_from == "calm" and empty:
         yield (
-            f"Without faults {len(empty)} of {len(ids)} records yielded no row (the first has id {empty[0]}), so none"
-            " is expected of them; if the job should not filter, it is wrong already."
+            f"Without faults {len(empty)} of {len(run.offered_ids)} records yielded no row (the first has id"
+            f" {empty[0]}), so none is expected of them; if the job should not filter, it is wrong already."
         )
 
 

@@ -7,7 +7,7 @@ answer is kept with no end, and nothing is concluded from what a client did not 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
@@ -158,12 +158,12 @@ class Traffic:
         # The links are read one after the other, so their messages do not stand in the order of time.
         late = takewhile(lambda one: one.t_us > since_us - _READ_APART_US, reversed(self.messages))
         answered = [one for one in late if one.t_us > since_us and id(one) not in asked]
-        return [
-            is_answered
-            for is_answered, some in ((False, waiting), (True, answered))
-            for one in some
-            if one.side == "request" and one.statement == "select" and one.table.rpartition(".")[2] == table
-        ]
+
+        def reads(some: Sequence[Message]) -> int:
+            of_table = [one for one in some if one.table.rpartition(".")[2] == table]
+            return sum(one.side == "request" and one.statement == "select" for one in of_table)
+
+        return [False] * reads(waiting) + [True] * reads(answered)
 
     def waiting(self) -> list[TimedCall]:
         """Calls that have no outcome yet."""

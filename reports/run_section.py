@@ -89,7 +89,9 @@ def _of_world(outcome: RunOutcome) -> Iterator[str]:
     if outcome.world.kind == "local":
         yield "The world was local processes on this machine, not containers with their own network."
     level = LEVELS.get(outcome.level)  # None: a run of another version
-    if level is not None and level.not_shown:
+    if level is not None and outcome.world.is_half_real:
+        yield level.not_shown_of_server
+    elif level is not None and level.not_shown:
         yield level.not_shown
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,14 +68,15 @@ def explore(scenarios: tuple[str, ...], **asked: Any) -> int:
     10 no run passed, 11 the environment failed.
     """
     from harness.cli.run_campaign import stop_on_interrupt
+    from harness.explore.trial import with_server
 
     if asked["prints"]:
         return _print_drawn(asked["seed"])
     plan, corpus_notes = _plan(scenarios, asked)
     for note in corpus_notes:
         click.echo(f"floodmark: {note}", err=True)
-    with stop_on_interrupt() as stop:
-        return _Command(asked=asked, plan=plan, stop=stop).carry_out()
+    with stop_on_interrupt() as stop, with_server(plan.subject) as subject:
+        return _Command(asked=asked, plan=replace(plan, subject=subject), stop=stop).carry_out()
 
 
 def _print_drawn(asked: int | None) -> int:

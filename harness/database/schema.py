@@ -68,9 +68,14 @@ _KEYS_BY_RECORD = (
 
 
 @contextmanager
-def run_database(root: Endpoint, *, name: str, stays: bool = False) -> Iterator[str]:
-    """Create the database `name` for the duration of the block; with `stays`, it is not dropped afterwards."""
+def run_database(root: Endpoint, *, name: str, stays: bool = False, anew: bool = False) -> Iterator[str]:
+    """Create the database `name` for the duration of the block; with `stays`, it is not dropped afterwards.
+
+    `anew`: one of that name is dropped before.
+    """
     with _as_root(root) as cursor:
+        if anew:
+            cursor.execute(f"DROP DATABASE IF EXISTS `{name}`")
         cursor.execute(f"CREATE DATABASE `{name}` CHARACTER SET utf8mb4")
     try:
         yield name
@@ -109,13 +114,26 @@ def prepare_database(
         keys = (_KEYS_BY_RECORD if by_record else _KEYS) if keyed else ()
         for statement in (*_TABLES, *keys):
             cursor.execute(statement)
-        looked_up = [row[0] for row in rows]
-        if not all(isinstance(key, int) for key in looked_up):
+        if not all(isinstance(row[0], int) for row in rows):
             cursor.execute(_TEXT_KEYS)
-        parts = [key if isinstance(key, tuple) else (key, None) for key in looked_up]
-        cursor.executemany(
-            "INSERT INTO customer (k, part, name, city, tier) VALUES (%s, %s, %s, %s, %s)",
-            [(*key, *row[1:]) for key, row in zip(parts, rows, strict=True)],
-        )
+        _insert_customers(cursor, rows)
         fences = [[subtask, 0] for subtask in range(subtasks)]
         cursor.executemany("INSERT INTO fence (subtask, token) VALUES (%s, %s)", fences)
+
+
+def fill_customers(root: Endpoint, rows: Sequence[Sequence[object]]) -> None:
+    """Replace the rows of the lookup table, whose keys are of the same kind as before."""
+    with _as_root(root) as cursor:
+        cursor.execute("DELETE FROM customer")
+        _insert_customers(cursor, rows)
+
+
+def _insert_customers(cursor: Cursor, rows: Sequence[Sequence[object]]) -> None:
+    """The rows are numbered from 1, whatever was in the table before."""
+    cursor.executemany(
+        "INSERT INTO customer (n, k, part, name, city, tier) VALUES (%s, %s, %s, %s, %s, %s)",
+        [
+            (n, *(key if isinstance(key, tuple) else (key, None)), *values)
+            for n, (key, *values) in enumerate(rows, start=1)
+        ],
+    )

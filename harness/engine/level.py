@@ -31,6 +31,7 @@ from harness.scenario.model import Scenario
 from harness.scenario.order import AnyOrder, AnyScenario, Order
 from harness.scenario.outcome import FaultRecord, Pitfall, WorldDescription
 from harness.scenario.plan import JudgedValues, RunPlan
+from harness.sut.registry import needs_a_server
 from harness.system.errors import CannotHere, UsageError
 from harness.system.levels import OPERATOR_LEVELS
 
@@ -242,6 +243,10 @@ class Opening:
     note_mark: Callable[[str], None] = lambda mark: None
     """Called with a mark before processes start that have it in their environment, as `NAME=VALUE`."""
     announce: Callable[[str], None] = lambda text: None
+    suts: Collection[str] = ()
+    """The systems under test of the runs; level sim opens a real server for one that has its own client."""
+    world: str = "auto"
+    """The kind of that server's world."""
 
 
 class Level(Protocol):
@@ -290,12 +295,13 @@ def _refuse_own_tables(order: Order, level: Level) -> None:
     """Refuse own tables that this run cannot have; reads their files, to find a mistake before anything starts."""
     schema = order.scenario.own_schema
     assert schema is not None, "the scenario names a schema"
-    if not level.needs_world:
-        message = f"{schema} makes tables in a real server, and level {level.name} has none"
-        raise UsageError(message, fix="run it with --level live; --records alone can be had here too")
     if ":" not in order.sut:
         message = f"--sut {order.sut} reads the table `customer`, not those of {schema}"
         raise UsageError(message, fix="name your own lookup: --sut MODULE:ATTR")
+    if not (level.needs_world or needs_a_server(order.sut)):
+        message = f"{schema} makes tables in a real server, and at level {level.name} a lookup with the pool has none"
+        fix = "run it with --level live, or give the lookup a client of its own; --records alone can be had here too"
+        raise UsageError(message, fix=fix)
     from harness.database.own_tables import read_own_tables  # noqa: PLC0415 - pulls in a database's client
 
     read_own_tables(schema, order.scenario.data or ())

@@ -68,7 +68,8 @@ class OpenLevels:
         self._stop = stop
         self._opening = threading.Lock()
         self._worlds: Worlds | None = None
-        self._plays: dict[str, Play] = {}
+        self._plays: dict[tuple[str, str], Play] = {}
+        """By level; of a repeatable one, also by system under test."""
         self._sighted: dict[str, None] = {}
         """The levels whose canaries were seen."""
         self._numbers = count(1)
@@ -98,7 +99,7 @@ class OpenLevels:
                 if order.level not in self._sighted:
                     self._plan.levels(order.level).refuse_blindness(world)
                     self._sighted[order.level] = None
-                play = self._play(order.level)
+                play = self._play(order)
             scratch = home if world is None else self.worlds().ledger.folder / run_id
             site = RunSite(
                 run_id=run_id,
@@ -141,9 +142,16 @@ class OpenLevels:
                 )
             return self._worlds
 
-    def _play(self, name: str) -> Play:
-        if name not in self._plays:
-            opening = Opening(lanes=self._plan.lanes, announce=lambda text: self._observer.phase(name, text))
+    def _play(self, order: AnyOrder) -> Play:
+        name, plan = order.level, self._plan
+        key = (name, order.sut if plan.levels(name).repeatable else "")
+        if key not in self._plays:
+            opening = Opening(
+                lanes=plan.lanes,
+                announce=lambda text: self._observer.phase(name, text),
+                suts=[order.sut],
+                world=plan.world,
+            )
             if self._worlds is not None:
                 ledger = self._worlds.ledger
                 opening = replace(
@@ -153,8 +161,8 @@ class OpenLevels:
                     note_mark=ledger.note_mark,
                 )
             with self._stop.setting_up():
-                self._plays[name] = self._stack.enter_context(self._plan.levels(name).open(opening))
-        return self._plays[name]
+                self._plays[key] = self._stack.enter_context(plan.levels(name).open(opening))
+        return self._plays[key]
 
     @contextmanager
     def _rescuing(self, scratch: Path, home: Path) -> Iterator[None]:

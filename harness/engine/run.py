@@ -161,7 +161,7 @@ def recorded(run: Run, *, world: WorldDescription) -> RunRecord:
                 ended_us=run.lines_end_us,
                 server=run.server,
                 is_users=order.sut not in SUTS,
-                has_only_pool=run.site.world is None,
+                has_only_pool=run.site.world is None and run.plan.lookups is NOWHERE,
             )
         )
     return RunRecord(

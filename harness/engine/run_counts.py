@@ -117,7 +117,7 @@ def count(
             if budget is not None and budget.passed:
                 return
         return
-    with level.open(Opening()) as play:
+    with level.open(opening_for(orders)) as play:
         counting = _Counting(play=play, budget=budget)
         if jobs == 1 or len(orders) <= _CHUNK:
             level.refuse_blindness(None)
@@ -129,6 +129,11 @@ def count(
                 yield from counted
                 if not goes_on() or counting.is_over:
                     return
+
+
+def opening_for(orders: Iterable[AnyOrder]) -> Opening:
+    """What a level gets that these orders are run at."""
+    return Opening(suts=list(dict.fromkeys(order.sut for order in orders)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +202,7 @@ class _Piece:
         if not _Shared.is_sighted:
             self.level.refuse_blindness(None)
             _Shared.is_sighted = True
-        with self.level.open(Opening()) as play:
+        with self.level.open(opening_for(orders)) as play:
             return list(_Counting(play=play, budget=self.budget).all_of(orders, lambda: True))
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import Final, Protocol
 
 from pydantic import ValidationError
 
-from harness.engine.level import Opening, RunRecord, RunSite, Stop
+from harness.engine.level import Opening, Play, RunRecord, RunSite, Stop
 from harness.engine.perform import judged_by_order
 from harness.explore.find import Find
 from harness.explore.smaller import (
@@ -95,14 +95,17 @@ def open_runs(stop: Stop | None = None) -> Iterator[Runs]:
         made += 1
         if made % _COLLECT_EVERY == 0:
             gc.collect(1)
+        if find.sut not in plays:
+            plays[find.sut] = stack.enter_context(level.open(Opening(suts=[find.sut])))
         try:
-            record = play(find.order, site)
+            record = plays[find.sut](find.order, site)
             assert isinstance(record, RunRecord), "level sim runs operators"
             return SeenRun(record=record, judgement=judged_by_order(find.order, record))
         except FloodmarkError:
             return None
 
-    with level.open(Opening()) as play:
+    plays: dict[str, Play] = {}
+    with ExitStack() as stack:
         yield run
 
 

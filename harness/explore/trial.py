@@ -7,13 +7,14 @@ it is made; a violation that the reference shows in the same run too is none of 
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Final, Literal
 
-from harness.engine.level import Opening, RunRecord, RunSite
+from harness.engine.level import Opening, Play, RunRecord, RunSite
 from harness.engine.perform import judged_by_order
 from harness.explore.changing import change, shortened
 from harness.explore.drawing import draw_scenario
@@ -55,6 +56,8 @@ class Subject:
     """A planted defect, or `MODULE:ATTR` of the user's own; of the reference only."""
     expected: str | None = None
     import_path: tuple[str, ...] = ()
+    play: Play | None = None
+    """Makes its runs where they need a server (`with_server`); None: no run does."""
 
     @property
     def is_reference(self) -> bool:
@@ -126,6 +129,13 @@ def made(candidate: Candidate) -> Scenario:
             return draw_scenario(candidate.seed)
 
 
+@contextmanager
+def with_server(subject: Subject) -> Iterator[Subject]:
+    """The same subject, for which a server runs while the block lasts if its own client needs one."""
+    with SimulatedLevel().open(Opening(suts=[subject.sut])) as play:
+        yield replace(subject, play=play)
+
+
 def try_all(subject: Subject, candidates: Sequence[Candidate]) -> list[Trial]:
     """The trials of `candidates`, in order. Raises HarnessError if the harness overlooks a canary in this process."""
     refuse_blindness_here()
@@ -189,8 +199,11 @@ def _nothing(*, refused: str = "", why: str = "", broken: str = "") -> Trial:
 def _run(subject: Subject, scenario: Scenario, seed: int) -> tuple[RunRecord, Judgement]:
     order = subject.order(scenario, seed)
     if subject.sut != REFERENCE:
-        with SimulatedLevel().open(Opening()) as play:
-            played = play(order, _SITE)
+        if subject.play is not None:
+            played = subject.play(order, _SITE)
+        else:
+            with SimulatedLevel().open(Opening()) as play:
+                played = play(order, _SITE)
         assert isinstance(played, RunRecord), "level sim runs operators"
         return played, judged_by_order(order, played)
     record = record_of(simulate_scenario(order, site=_SITE, variant=variant_of(subject.mutant)))

@@ -66,13 +66,15 @@ class SimulatedLimit(OnReplies):
         if not flight.is_sound:
             return
         passed = self._passed.get(flight.connection, 0)
+        begun = passed
         for packet in flight.packets():
             if packet.up is not self._upward:
                 continue
             passed += packet.bytes
             if passed > self._bytes_max:
                 self._cut += 1
-                link.breaks(flight, worked=not self._upward and not flight.is_handshake)
+                worked = not self._upward and not flight.is_handshake
+                link.breaks(flight, worked=worked, passed=max(0, self._bytes_max - begun))
                 break
         self._passed[flight.connection] = passed
 

@@ -83,7 +83,8 @@ class SimulatedResetAtPacket(OnReplies):
         sizes = (statement.asks,) if self._upward else statement.answers
         whole = sizes[: min(self._packet, len(sizes)) - 1]
         self._cut[flight] = sum(whole) + min(self._inside, sizes[len(whole)])
-        link.breaks(flight, worked=not self._upward and not flight.is_handshake)
+        worked = not self._upward and not flight.is_handshake
+        link.breaks(flight, worked=worked, passed=self._cut[flight])
 
     def evidence(self) -> Json:
         if not self._cut:

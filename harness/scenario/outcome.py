@@ -19,6 +19,10 @@ _CONVICTIONS = {False: {Outcome.FAIL}, True: {Outcome.VACUOUS}}
 """The outcomes that detect a planted defect. V23 never fails: it detects a missing fault by being vacuous."""
 
 
+SIMULATED_SERVER = "simulated database"
+"""The server of a run at level sim whose lookups ask the model."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorldDescription:
     """The infrastructure of a run."""
@@ -33,6 +37,11 @@ class WorldDescription:
     """`Toxiproxy 2.12.0`."""
     ready_s: float
     """Seconds until the first `SELECT 1` through the proxy."""
+
+    @property
+    def is_half_real(self) -> bool:
+        """Whether lookups of level sim asked a real server."""
+        return self.kind == "simulated" and self.server != SIMULATED_SERVER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,8 +53,8 @@ class ObjectForm:
 
     @property
     def needs_a_server(self) -> bool:
-        """Whether it cannot run in virtual time: it brings its own client, or blocks."""
-        return self.blocks or (self.connects_itself and not self.takes_pool)
+        """Whether nothing but its own client reaches the database, so a simulated one does not do."""
+        return self.connects_itself and not self.takes_pool
 
 
 def form_of(

@@ -29,6 +29,7 @@ __all__ = [
     "load_attribute",
     "load_lookup",
     "needs_a_server",
+    "needs_threads",
     "refuse_hidden",
 ]
 
@@ -72,9 +73,15 @@ def connects_itself(name: str) -> bool:
 
 
 def needs_a_server(name: str) -> bool:
-    """Whether it is a user's lookup that cannot run in virtual time. Raises as `load_lookup`."""
+    """Whether it is a user's lookup that asks by its own client alone. Raises as `load_lookup`."""
     form = None if name in SUTS else _form(name)
     return form is not None and form.needs_a_server
+
+
+def needs_threads(name: str) -> bool:
+    """Whether it is a user's lookup whose `__call__` blocks. Raises as `load_lookup`."""
+    form = None if name in SUTS else _form(name)
+    return form is not None and form.blocks
 
 
 def _form(name: str) -> ObjectForm | None:

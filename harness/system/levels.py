@@ -34,6 +34,8 @@ class LevelFacts:
     """Whether a failure ends the attempts of all subtasks; else each subtask restarts alone."""
     not_shown: str = ""
     """What no run at this level can show, in a sentence of a report; empty: nothing but what every level lacks."""
+    not_shown_of_server: str = ""
+    """The same of a run whose lookups asked a real server."""
 
 
 LEVELS: Final[Mapping[str, LevelFacts]] = {
@@ -43,6 +45,8 @@ LEVELS: Final[Mapping[str, LevelFacts]] = {
         timer_resolution_ms=0,
         tells_waits=True,
         not_shown="The level was sim: time, network and database are models, which fail only as they were built to.",
+        not_shown_of_server="The level was sim: lookups asked a real server, whose replies take no time; time, network "
+        "and the sink's database are models, which fail only as they were built to.",
     ),
     "live": LevelFacts(
         at="harness.levels.live.supervisor:LiveLevel",

@@ -45,6 +45,8 @@ class Actor:
         """Called by `kill`, before `Killed` is raised in the actor's code."""
         self.timer: Callable[[], str] = lambda: "unknown"
         """Names what the actor's event loop has to call next."""
+        self.waits: Callable[[], str] = lambda: ""
+        """Where the user's code in it waits, in a clause; empty: there is none."""
         self.killed = False
         self.paused = False
         self.error: Exception | None = None
@@ -252,11 +254,17 @@ class Hub:
                 self.broken = True
                 why = f"a callback raised at {self.now_ms} ms of virtual time: {''.join(format_exception(error))}"
                 break
+        return self._ended(why)
+
+    def _ended(self, why: str | None) -> str | None:
+        """Kills the actors that are left; the reason of an early end, with where they wait."""
         living = [actor for actor in self._actors if actor.alive]
         waiting = [actor for actor in living if not actor.is_daemon]
         if waiting and why is None:
             names = ", ".join(actor.name for actor in waiting)
             why = f"stuck at {self.now_ms} ms of virtual time: nothing is due any more, and {names} wait"
+        if why is not None and not self.broken:
+            why += "".join(f"; {told}" for actor in waiting if (told := actor.waits()))
         self.over = True
         for actor in living:
             actor.kill()

@@ -43,9 +43,11 @@ class SimulatedConnection:
         "alive",
         "flight",
         "fresh",
+        "gone",
         "is_automatic",
         "is_root",
         "link",
+        "opens",
         "session",
     )
 
@@ -59,6 +61,10 @@ class SimulatedConnection:
         self.alive = True
         self.fresh = True
         """The handshake is not complete."""
+        self.opens: Any = None
+        """Makes the session in the server; None: a simulated one."""
+        self.gone: Callable[[], None] | None = None
+        """Called when the connection was ended, and not by its client; None: it notices at its next statement."""
         self.session: SimulatedSession | None = None
         """The session in the server; None before the handshake and after the session has ended."""
 
@@ -124,6 +130,8 @@ class Flight(Struct, eq=False):
     """When the client had the reply or an error, or gave up."""
     answered: bool = False
     """The client had a reply."""
+    passed: int = 0
+    """How many bytes of the reply the client gets before the connection breaks."""
 
     @property
     def is_handshake(self) -> bool:
@@ -227,6 +235,8 @@ class SimulatedLink:
         """Close the client's end, and the session too, unless a fault on the link swallows requests."""
         connection.alive = False
         self._connections.pop(connection, None)
+        if connection.gone is not None:
+            connection.gone()
         session = connection.session
         if session is None:
             return
@@ -335,7 +345,9 @@ class SimulatedLink:
     def _greet(self, flight: Flight) -> None:
         connection = flight.connection
         try:
-            session = self.server.open_session(is_root=connection.is_root, is_lookups=connection.is_automatic)
+            session = self.server.open_session(
+                is_root=connection.is_root, is_lookups=connection.is_automatic, kind=connection.opens
+            )
         except ConnectRefused as refused:
             self.doom_at(flight, max(self.hub.now_ms, flight.arrive_ms), refused.code)
             return
@@ -349,6 +361,8 @@ class SimulatedLink:
         del code
         connection.alive, connection.session = False, None
         self._connections.pop(connection, None)
+        if connection.gone is not None:
+            connection.gone()
 
     def _interrupted(self, connection: SimulatedConnection, reply: Reply) -> None:
         """The statement in flight was killed during its sleep in the server: `reply` becomes its reply."""
@@ -486,10 +500,15 @@ class SimulatedLink:
         flight.message = "answered in the server's place"
         flight.due_ms = max(self.hub.now_ms, flight.arrive_ms)
 
-    def breaks(self, flight: Flight, *, worked: bool, code: int | str = LOST_CONNECTION) -> None:
-        """Break the flight's connection: with the reply (`worked`), or before the request can take effect."""
+    def breaks(
+        self, flight: Flight, *, worked: bool, code: int | str = LOST_CONNECTION, passed: int = 0
+    ) -> None:
+        """Break the flight's connection: with the reply (`worked`), or before the request can take effect.
+
+        `passed`: how many bytes of the reply come through.
+        """
         if worked:
-            flight.doom = code
+            flight.doom, flight.passed = code, passed
             return
         self.never_arrives(flight)
         self.doom_at(flight, max(self.hub.now_ms, flight.arrive_ms), code)

@@ -134,7 +134,13 @@ class SimulatedServer:
 
     # Sessions
 
-    def open_session(self, *, is_root: bool = False, is_lookups: bool = False) -> SimulatedSession:
+    def open_session(
+        self,
+        *,
+        is_root: bool = False,
+        is_lookups: bool = False,
+        kind: Callable[..., SimulatedSession] | None = None,
+    ) -> SimulatedSession:
         """`is_lookups`: a lookup client's session; it may run a user's SELECT. Raises `ConnectRefused`."""
         if not is_root:
             if self.is_offline:
@@ -142,7 +148,7 @@ class SimulatedServer:
             if self.sessions_max is not None and len(self.clients()) >= self.sessions_max:
                 raise ConnectRefused(TOO_MANY)
         self.opened += 1
-        session = SimulatedSession(self, self.opened, is_root=is_root, is_lookups=is_lookups)
+        session = (kind or SimulatedSession)(self, self.opened, is_root=is_root, is_lookups=is_lookups)
         self.sessions[session.number] = session
         self.at_once = max(self.at_once, len(self.sessions))
         return session
@@ -258,7 +264,7 @@ class SimulatedServer:
             self._is_settling = False
 
 
-class _Running(Struct, eq=False):
+class Waiting(Struct, eq=False):
     """A statement that has not ended. Mutable: `taken` counts the row locks of `keys` that it holds."""
 
     sql: str
@@ -296,7 +302,7 @@ class SimulatedSession:
         self.on_end: Callable[[int], None] | None = None
         self.on_interrupt: Callable[[Reply], None] | None = None
         self.server = server
-        self.running: _Running | None = None
+        self.running: Waiting | None = None
         self._asleep_until_ms = 0
         self._asleep_sql = ""
         self._silent_since_ms = server.hub.now_ms
@@ -428,12 +434,12 @@ class SimulatedSession:
             keys = statement.locks(server.tables, args)
             for taken, key in enumerate(keys):
                 if not server.row_locks.take(transaction, key):
-                    self.running = _Running(sql, done, statement=statement, args=args, keys=keys, taken=taken)
+                    self.running = Waiting(sql, done, statement=statement, args=args, keys=keys, taken=taken)
                     self._wait_for_row(self.running, transaction, key)
                     return None
         return self._run(statement, transaction, args)
 
-    def _advance(self, running: _Running) -> None:
+    def _advance(self, running: Waiting) -> None:
         """Takes the remaining row locks of a statement that has waited, then executes it."""
         if self.running is not running:
             return  # the statement got the lock and was ended at the same instant
@@ -467,7 +473,7 @@ class SimulatedSession:
         if self.autocommit and self._is_alone:
             self.roll_back()
 
-    def _wait_for_row(self, running: _Running, transaction: Transaction, key: Hashable) -> None:
+    def _wait_for_row(self, running: Waiting, transaction: Transaction, key: Hashable) -> None:
         server = self.server
         locks = server.row_locks
         server.owners[transaction] = self
@@ -487,7 +493,7 @@ class SimulatedSession:
             if victim is transaction:
                 return
 
-    def _give_up(self, running: _Running) -> None:
+    def _give_up(self, running: Waiting) -> None:
         """Lock wait timeout: the statement fails (1205); an explicit transaction stays open."""
         running.due = None
         self.stop(running)
@@ -513,7 +519,7 @@ class SimulatedSession:
         branch.state = "ROLLBACK ONLY"
         branch.transaction = self.transaction = Transaction(self.server.tables)
 
-    def stop(self, running: _Running) -> None:
+    def stop(self, running: Waiting) -> None:
         """Ends the running statement without an answer: cancels its timer and leaves its queue."""
         assert self.running is running, "only the running statement ends"
         self.running = None
@@ -521,16 +527,16 @@ class SimulatedSession:
         if running.end_wait is not None:
             running.end_wait()
 
-    def _end_due(self, running: _Running) -> None:
+    def _end_due(self, running: Waiting) -> None:
         if running.due is not None:
             self.server.hub.cancel(running.due)
             running.due = None
 
     def wait(
         self, sql: str, done: Done, *, end_wait: Callable[[], None], limit_ms: int | None, late: Reply
-    ) -> _Running:
+    ) -> Waiting:
         """Makes the statement wait; after `limit_ms` it is answered with `late` (None: no limit)."""
-        running = self.running = _Running(sql=sql, done=done, end_wait=end_wait)
+        running = self.running = Waiting(sql=sql, done=done, end_wait=end_wait)
 
         def give_up() -> None:
             running.due = None
@@ -541,7 +547,7 @@ class SimulatedSession:
             running.due = self.server.hub.at(self.server.hub.now_ms + limit_ms, give_up)
         return running
 
-    def wait_ended(self, running: _Running, reply: Reply) -> None:
+    def wait_ended(self, running: Waiting, reply: Reply) -> None:
         """Answers the statement, unless it has ended already."""
         if self.running is running:
             self.stop(running)

@@ -13,6 +13,7 @@ from typing import Final, Protocol, Self
 
 from msgspec import Struct
 
+from harness.database.endpoint import Endpoint
 from harness.database.simulated.hub import Actor
 from harness.database.simulated.link import Flight, SimulatedConnection, SimulatedLink
 from harness.database.simulated.replies import LOST_CONNECTION
@@ -23,6 +24,8 @@ _CONNECT_MS: Final = 3_000
 _CLOSED: Final = 0
 """PyMySQL's error number for a closed connection."""
 DATABASE: Final = "simulated"
+AT: Final = Endpoint(host="127.0.0.1", port=3306, user="floodmark", password="any", database="floodmark")  # noqa: S106
+"""What `open` of a lookup with its own client gets: the same in each run, wherever the real server is."""
 
 
 class SimulatedError(Exception):

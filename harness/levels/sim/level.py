@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext, redirect_stdout
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import msgspec
 
 from harness.database.simulated.controls import executor_of
 from harness.database.simulated.hub import Actor, Hub
@@ -26,29 +28,31 @@ from harness.engine.run import recorded
 from harness.history.event import FaultEvent
 from harness.judge.checkers.judge import uncollected
 from harness.levels.sim.canaries import refuse_blind_simulation
-from harness.levels.sim.drivers import AsyncSimulatedDriver
+from harness.levels.sim.drivers import AT, AsyncSimulatedDriver
 from harness.levels.sim.fault_schedule import ActingHere
 from harness.levels.sim.place import count_tables
 from harness.levels.sim.run import Simulated, customers, simulate_scenario
 from harness.levels.sim.subtask_loop import SubtaskLoop, outer_loop_kept
 from harness.scenario.order import Order
-from harness.scenario.outcome import FaultTime, WorldDescription
+from harness.scenario.outcome import SIMULATED_SERVER, FaultTime, WorldDescription
 from harness.sut.calm_twin import CalmTwin, Questions
-from harness.sut.registry import REFERENCE_EMITTER, load_lookup, needs_a_server
+from harness.sut.registry import REFERENCE_EMITTER, load_lookup, needs_a_server, needs_threads
 from harness.sut.variant import HONEST, Variant
 from harness.system.choices import Draw
-from harness.system.errors import UsageError
+from harness.system.errors import SutError, UsageError
 from harness.system.forked import in_child
 from harness.system.json_types import JsonView
 
 if TYPE_CHECKING:
+    from harness.levels.sim.real_tables import RealTables
+    from harness.levels.sim.wire import Wire
     from harness.world.world import World
 
 
 SIMULATED_WORLD = WorldDescription(
     kind="simulated",
     why="--level sim needs no other",
-    server="simulated database",
+    server=SIMULATED_SERVER,
     proxy="simulated proxy",
     ready_s=0.0,
 )
@@ -71,12 +75,9 @@ class SimulatedLevel:
                 f"--sut {REFERENCE_EMITTER} emits from a thread of its own, and virtual time has only one"
             )
             raise UsageError(message, fix="run it with --level live")
-        if needs_a_server(order.sut):
-            message = (
-                f"--sut {order.sut} blocks or has a client of its own, and level sim has neither threads nor a "
-                "server to connect to"
-            )
-            fix = "run it with --level live, or use the pool: `async def __call__(self, record, pool)`"
+        if needs_threads(order.sut):
+            message = f"--sut {order.sut} blocks, so its calls run on threads, and level sim has one"
+            fix = "run it with --level live, or write `async def __call__(self, record)`"
             raise UsageError(message, fix=fix)
 
     def refuse_blindness(self, world: World | None) -> None:
@@ -86,11 +87,16 @@ class SimulatedLevel:
 
     @contextmanager
     def open(self, opening: Opening) -> Iterator[Play]:
-        """Opens no world."""
-        del opening
-        yield self._play
+        """Opens a world's server if a lookup has a client of its own; else nothing."""
+        if not any(map(needs_a_server, opening.suts)):
+            yield self.play
+            return
+        from harness.levels.sim.real_tables import real_tables  # noqa: PLC0415 - pulls in a database's client
 
-    def _play(self, order: Order, site: RunSite) -> RunRecord:
+        with real_tables(opening) as server:
+            yield partial(self.play, server=server)
+
+    def play(self, order: Order, site: RunSite, *, server: RealTables | None = None) -> RunRecord:
         variant = self.variant or HONEST
         if self.variant is None and order.mutant is not None:
             from harness.sut.defects import variant_of  # noqa: PLC0415 - most runs plant no defect
@@ -101,18 +107,26 @@ class SimulatedLevel:
             return record_of(play())
         refuse_at_level(order.scenario, self.name)
         rows, row_bytes = customers(order.scenario, order.seed), order.scenario.workload.row_bytes
-        expected, values = find_expected(
-            order, rows, ask=partial(ask_in_child, rows=rows, row_bytes=row_bytes)
-        )
+        ask = partial(ask_in_child, rows=rows, row_bytes=row_bytes, server=server)
+        if server is None:
+            expected, values = find_expected(order, rows, ask=ask)
+        else:
+            server.fill(order.scenario, rows)
+            with server.own_rows() if order.scenario.own_schema is not None else nullcontext() as own:
+                expected, values = find_expected(order, rows, ask=ask, own=own)
+            server.fill(order.scenario, rows)  # the calls may have written to them
         return in_child(
-            lambda: record_of(play(expected=expected, values=values)),
+            lambda: record_of(play(expected=expected, values=values, server=server), server=server),
             what=f"--sut {order.sut}",
             stop=site.stop,
         )
 
 
-def record_of(ran: Simulated) -> RunRecord:
-    """The record of a simulated run. Raises HarnessError if its expected results are not those of its rows."""
+def record_of(ran: Simulated, *, server: RealTables | None = None) -> RunRecord:
+    """The record of a simulated run, with the server of its lookups if that is real.
+
+    Raises HarnessError if its expected results are not those of its rows.
+    """
     acted = [event for event in ran.events if type(event) is FaultEvent]
     ran.counts = count_tables(ran.tables, ordered=ran.order.scenario.claims_order)
     ran.faults = [
@@ -122,7 +136,11 @@ def record_of(ran: Simulated) -> RunRecord:
         )
         for fault in ran.order.scenario.faults
     ]
-    return recorded(ran, world=SIMULATED_WORLD)
+    world = SIMULATED_WORLD
+    if server is not None:
+        real = server.description
+        world = replace(world, why=real.why, server=real.server)
+    return recorded(ran, world=world)
 
 
 def _times(acted: Sequence[FaultEvent], noted: Sequence[ActingHere]) -> Iterator[FaultTime]:
@@ -146,26 +164,42 @@ _CHILD_S: Final = 120.0
 
 
 def ask_in_child(
-    questions: Questions, *, rows: Sequence[Sequence[object]], row_bytes: int
+    questions: Questions,
+    *,
+    rows: Sequence[Sequence[object]],
+    row_bytes: int,
+    server: RealTables | None = None,
 ) -> Sequence[JsonView]:
     """Call `ask_simulated` in a process of its own."""
-    ask = partial(ask_simulated, questions, rows=rows, row_bytes=row_bytes)
+    ask = partial(ask_simulated, questions, rows=rows, row_bytes=row_bytes, server=server)
     return in_child(ask, what=f"--sut {questions.sut}, called alone without any fault,", limit_s=_CHILD_S)
 
 
 def ask_simulated(
-    questions: Questions, *, rows: Sequence[Sequence[object]], row_bytes: int
+    questions: Questions,
+    *,
+    rows: Sequence[Sequence[object]],
+    row_bytes: int,
+    server: RealTables | None = None,
 ) -> Sequence[JsonView]:
     """The lines of the twin."""
     draw = Draw(questions.seed, "calm twin")
     hub = Hub(draw, limit_ms=_LIMIT_MS, steps_max=_STEPS_MAX)
     tables = SimulatedTables(subtasks=1, customers=Customers(rows))
-    server = SimulatedServer(hub=hub, tables=tables, on_commit=lambda *_: None, executor=executor_of)
-    link = SimulatedLink("lookups", hub=hub, draw=draw, server=server, row_bytes=row_bytes)
+    simulated = SimulatedServer(hub=hub, tables=tables, on_commit=lambda *_: None, executor=executor_of)
+    link = SimulatedLink("lookups", hub=hub, draw=draw, server=simulated, row_bytes=row_bytes)
+    if server is not None:
+        questions = msgspec.structs.replace(questions, lookups=AT)
+    wire: Wire | None = None
     lines: list[Mapping[str, Any]] = []
+    refusals: list[SutError] = []
 
     def live(actor: Actor) -> None:
         loop = SubtaskLoop(actor, MemoryRecorder(Tape(hub)))
+        with nullcontext() if wire is None else wire.dialing(loop, actor, link):
+            ask(loop)
+
+    def ask(loop: SubtaskLoop) -> None:
         try:
             twin = CalmTwin(
                 questions,
@@ -180,8 +214,17 @@ def ask_simulated(
             loop.wind_up()
 
     actor = hub.spawn(live, name="calm twin", ended=lambda _: None, at_ms=0)
-    with uncollected(), redirect_stdout(sys.stderr), outer_loop_kept():  # standard output is for results
+    with (
+        uncollected(),
+        redirect_stdout(sys.stderr),  # standard output is for results
+        outer_loop_kept(),
+        nullcontext() if server is None else server.wired(hub, refuse=refusals.append) as wire,  # noqa: F811 - see `live`
+    ):
         why = hub.run()
+    if refusals:
+        raise refusals[0]
+    if wire is not None:
+        wire.raise_failure()
     if actor.error is not None:
         raise actor.error
     if not lines or lines[-1]["k"] != "end":

@@ -10,7 +10,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 from sysconfig import get_path
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Final
 
 from harness.system.own_packages import OURS
@@ -83,9 +83,15 @@ class ModulesOfRun:
     def _leave(self) -> None:
         """Take the user's modules away; those that were imported late stay with the attempt that imported them."""
         entered = self._entered
-        if entered is not None and entered.size != len(sys.modules):
-            entered.modules = self.present()
-        for name in self.present():
+        if entered is None or entered.size != len(
+            sys.modules
+        ):  # else nothing was imported: a look costs 1 ms
+            present = self.present()
+            if entered is not None:
+                entered.modules = present
+        else:
+            present = entered.modules
+        for name in present:
             del sys.modules[name]
 
     def present(self) -> dict[str, ModuleType]:
@@ -110,6 +116,10 @@ class ModuleCopy:
         self.modules = run.present()
         self.size = len(sys.modules)
         """How many modules there were in all, when these were known."""
+
+    def has(self, frame: FrameType) -> bool:
+        """Whether the code of `frame` is in one of these modules."""
+        return frame.f_globals.get("__name__") in self.modules
 
     def enter(self) -> None:
         """Let these be what is imported."""

@@ -18,6 +18,7 @@ from types import CodeType
 from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
 from harness.database.simulated.hub import Actor, Hub
+from harness.database.simulated.link import SimulatedLink
 from harness.database.simulated.statements import select
 from harness.database.simulated.tables import SimulatedTables, StatementFailed
 from harness.database.simulated.tape import MemoryRecorder, Tape
@@ -41,6 +42,7 @@ from harness.system.errors import HarnessError
 from harness.system.process_identity import ProcessIdentity
 
 if TYPE_CHECKING:
+    from harness.levels.sim.wire import Wire
     from harness.scenario.model import Fault, Scenario
     from harness.sut.inside_faults import BegunAttempt
     from harness.sut.variant import Variant
@@ -171,6 +173,9 @@ class _HostingRun(SimulatedRun, Protocol):
     around_calls: Callable[[AsyncFunction, SimulatedAttempt], AsyncFunction]
     """(function under test, attempt) -> the function with the faults of calls around it."""
 
+    wire: Wire | None
+    """How a user's own client reaches the database; None: only the pool does."""
+
     def started(self, attempt: SimulatedAttempt) -> None:
         """Called when the attempt has its journal, loop and store."""
 
@@ -211,17 +216,20 @@ class SimulatedPlace:
         loop.held = lambda since_ms: journal.held(since_ms * 1000)
         journal.ends, journal.calls_again = loop.tell_wait, loop.tell_busy
         loop.catch_up()  # the function is loaded before the loop runs, with other attempts in between
-        try:
-            yield loop
-        finally:
-            loop.wind_up()
+        with nullcontext() if run.wire is None else run.wire.dialing(loop, mine.actor, self._link):
+            try:
+                yield loop
+            finally:
+                loop.wind_up()
 
     def lookups(self, loop: asyncio.AbstractEventLoop) -> AsyncSimulatedDriver:
         assert isinstance(loop, SubtaskLoop), "an attempt of level sim has a loop of level sim"
-        run = self._run
-        return AsyncSimulatedDriver(
-            run.direct if run.variant.bypasses_proxy else run.links["lookups"], loop=loop
-        )
+        return AsyncSimulatedDriver(self._link, loop=loop)
+
+    @property
+    def _link(self) -> SimulatedLink:
+        """The link of the lookups."""
+        return self._run.direct if self._run.variant.bypasses_proxy else self._run.links["lookups"]
 
     def client(self, name: str) -> NoReturn:
         message = f"`client: {name}` is a mistake that only a real client can make; level sim has none"

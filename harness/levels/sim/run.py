@@ -21,8 +21,9 @@ from harness.engine.run import Run, plan_of
 from harness.faults.parts.found_parts import RecordedCall
 from harness.history.event import PLANTED, Call, Caused, Failed, Res, Start
 from harness.history.header import Header, parse_header
-from harness.history.notes import LoopHeld
+from harness.history.notes import Line, LoopHeld
 from harness.judge.checkers.judge import judge, uncollected
+from harness.levels.sim.drivers import AT
 from harness.levels.sim.fault_schedule import ActingHere, FaultSchedule
 from harness.levels.sim.own_modules import ModulesOfRun
 from harness.levels.sim.simulation import Simulation
@@ -47,6 +48,7 @@ from reference_impl.operator.result import ResultHandle
 if TYPE_CHECKING:
     from harness.database.simulated.hub import Hub
     from harness.levels.sim.place import SimulatedAttempt
+    from harness.levels.sim.real_tables import RealTables
 
 
 _TIERS: Final = 5
@@ -78,8 +80,11 @@ def simulate_scenario(
     variant: Variant = HONEST,
     expected: Expected | None = None,
     values: JudgedValues | None = None,
+    server: RealTables | None = None,
 ) -> Simulated:
     """Run `order` at level sim, whatever its level. `expected`: the results of a user's lookup.
+
+    `server`: the real server for a lookup with a client of its own; the process is then this run's alone.
 
     Raises CannotHere for a fault that sim cannot inject, and SutError if the function under test breaks a rule.
     """
@@ -87,7 +92,7 @@ def simulate_scenario(
     rows = customers(order.scenario, order.seed)
     ran = Simulated(order=order, site=site, variant=variant, rows=rows, expected=expected, values=values)
     is_users = order.sut not in SUTS
-    ran.plan = plan_of(ran)
+    ran.plan = plan_of(ran) if server is None else msgspec.structs.replace(plan_of(ran), lookups=AT)
     run = Simulation(ran)
     ran.tape, ran.tables = run.tape, run.tables
     run.hub.ended_by = _ended_by(site)
@@ -100,15 +105,17 @@ def simulate_scenario(
     watch = HoldWatch(function=lambda: run.watched_function)
     # A pending task that nothing refers to fails its attempt when it is collected, so no run collects: the moment would
     # depend on what else the process has done.
-    with uncollected(), set_aside(), watch.watching() if is_users else nullcontext():
+    with (
+        uncollected(),
+        set_aside(),
+        watch.watching() if is_users else nullcontext(),
+        nullcontext() if server is None else server.serving(run, rows),
+    ):
         run.run()
     if run.refusal is not None:
         raise run.refusal
-    header = parse_header(header_of(order, expected=expected))
-    if not isinstance(header, Header):
-        message = f"our own header breaks its format: {'; '.join(header)}"
-        raise HarnessError(message, fix="please report it, with the command")
-    ran.header, ran.events, ran.missing = header, run.tape.events, missing_of(run.tape)
+    ran.header = _header_of(order, expected)
+    ran.events, ran.missing = run.tape.events, missing_of(run.tape)
     ran.error, ran.restarts_used_up = run.error, run.restarts_used_up
     ran.interrupted = run.error is not None and site.stop.is_set()
     ran.virtual_ms, ran.lines_end_us = run.hub.now_ms, run.hub.now_ms * 1000
@@ -117,16 +124,29 @@ def simulate_scenario(
     ran.threats = (
         *run.unread,
         *([ran.shared_modules] if ran.shared_modules else []),
+        *([] if run.wire is None else run.wire.threats()),
         *([f"the recording has gaps: {ran.missing} events are missing"] if ran.missing else []),
     )
     if is_users:  # clients of our own with mistakes are not simulated
-        calls = [event for event in ran.events if isinstance(event, Start | Call | Res | Failed)]
-        held = [LoopHeld(t=run.tape.t, where=where, ms=ms) for where, ms in watch.holds()]
-        ran.lines = sorted([*calls, *run.tape.misuses, *held], key=lambda line: line.t)
+        ran.lines = _lines_of_pitfalls(run.tape, watch)
     # How many choices the schedule made, with `order: fifo`; else they are not counted.
     ran.extras = {"choices": run.draw.made} if run.draw.made else {}
     ran.judge = variant.judge(judge)
     return ran
+
+
+def _header_of(order: Order, expected: Expected | None) -> Header:
+    header = parse_header(header_of(order, expected=expected))
+    if not isinstance(header, Header):
+        message = f"our own header breaks its format: {'; '.join(header)}"
+        raise HarnessError(message, fix="please report it, with the command")
+    return header
+
+
+def _lines_of_pitfalls(tape: Tape, watch: HoldWatch) -> Sequence[Line]:
+    calls = [event for event in tape.events if isinstance(event, Start | Call | Res | Failed)]
+    held = [LoopHeld(t=tape.t, where=where, ms=ms) for where, ms in watch.holds()]
+    return sorted([*calls, *tape.misuses, *held], key=lambda line: line.t)
 
 
 def _ended_by(site: RunSite) -> Callable[[], str | None] | None:

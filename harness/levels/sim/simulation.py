@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from types import CodeType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import UNSET
 
@@ -26,6 +26,7 @@ from harness.database.simulated.table_hand import SimulatedTableHand
 from harness.database.simulated.tables import Customers, Effects, SimulatedTables
 from harness.database.simulated.tape import Tape
 from harness.database.store_files import MemoryFiles
+from harness.database.stored_tables import ROWS_OF
 from harness.engine.attempt import AttemptParts, run_attempt
 from harness.engine.level import ATTEMPTS_MAX
 from harness.engine.rescale import Rescaler
@@ -45,12 +46,15 @@ from harness.levels.sim.drivers import HarnessClient, SimulatedDriver
 from harness.levels.sim.own_modules import ModulesOfRun
 from harness.levels.sim.place import Crashes, SimulatedAttempt, SimulatedClock, SimulatedPlace, read_tables
 from harness.levels.sim.subtask_loop import outer_loop_kept
-from harness.scenario.claims import RECOVER_MS
+from harness.scenario.claims import AUDIT, RECOVER_MS
 from harness.scenario.plan import Crash
 from harness.scenario.workloads.lookups import LookupSource
 from harness.sut.rescaling import PlannedSubtask
 from harness.system.choices import Draw, SparingDraw
 from harness.system.errors import SutError
+
+if TYPE_CHECKING:
+    from harness.levels.sim.wire import Wire
 
 _STEPS_MAX: Final = 4_000_000
 _QUIET_US: Final = 10_000_000
@@ -84,6 +88,8 @@ class Simulation:
     _rescaler: Rescaler | None = None
     """None: the run does not rescale."""
     _coordinates: Coordinator | None = None
+    wire: Wire | None = None
+    """How a user's own client reaches the database; None: only the pool does."""
     refusal: SutError | None = None
     """The rule that the function under test breaks; such a run is not judged."""
 
@@ -168,7 +174,9 @@ class Simulation:
                 self._give_up(why)
         if self.site.before_reading is not None:
             self.site.before_reading(SimulatedTableHand(self.tables))
-        self.unread = read_tables(self.tables, self.tape)
+        # A lookup that writes is judged by its own table, in place of the audit, which is of the sink's.
+        names = [table for table in ROWS_OF if table != AUDIT or self.scenario.effects is None]
+        self.unread = read_tables(self.tables, self.tape, names=names)
 
     def _close(self) -> None:
         if self.closing is not None:
@@ -286,8 +294,7 @@ class Simulation:
                 now_ms = self.hub.now_ms
                 self.hub.spawn(self._rescale, name="rescale", ended=self._rescale_over, at_ms=now_ms)
         elif isinstance(actor.error, SutError):
-            self.refusal = actor.error
-            self.fail(actor.error.what)
+            self.refuse(actor.error)
         elif self._tries[subtask] >= ATTEMPTS_MAX:
             self.restarts_used_up = True
             self.fail(f"subtask {subtask} has failed {ATTEMPTS_MAX} times: {actor.error or 'killed'}")
@@ -331,6 +338,15 @@ class Simulation:
     def supersede(self, subtask: int) -> None:
         """Start a successor while the present attempt may still run."""
         self.begin(subtask, at_ms=self.hub.now_ms + self.draw.between(*_RESTART_MS))
+
+    def met(self, code: int | str) -> None:
+        """A user's own client got this error."""
+        self.tape.errors[code] += 1
+
+    def refuse(self, error: SutError) -> None:
+        """End the run: the function under test does what cannot be judged here."""
+        self.refusal = error
+        self.fail(error.what)
 
     def fail(self, why: str) -> None:
         """End the run with the error `why`, and kill every attempt."""

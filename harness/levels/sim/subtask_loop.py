@@ -7,10 +7,16 @@ lets the other actors run until then.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+import os
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import Context
+from errno import ENETUNREACH
 from heapq import heappush
+from pathlib import Path
+from types import FrameType
+from typing import Any
 
 from harness.database.simulated.hub import Actor, Hub, Killed
 from harness.database.simulated.tape import CALLBACK, TASK, MemoryRecorder
@@ -21,6 +27,8 @@ from reference_impl.mailbox.timers import Timers
 _set_running_loop = asyncio._set_running_loop  # noqa: SLF001 - meant for implementers of event loops
 _LONG_MS = 25
 """So long a wait outside of the loop is told; what is shorter is within the slack of every limit."""
+_ASYNCIO = Path(asyncio.__file__).parent
+_PLACES_TOLD = 3
 _LAST_TURNS = 20
 """How many turns cancelled tasks get to end."""
 
@@ -45,6 +53,14 @@ def outer_loop_kept() -> Iterator[None]:
         _set_running_loop(outer)
 
 
+def awaiting(task: asyncio.Task[object]) -> Iterator[FrameType]:
+    """The frames of the coroutines in which `task` waits, the outermost first."""
+    inner: Any = task.get_coro()
+    while (frame := getattr(inner, "cr_frame", None)) is not None:
+        yield frame
+        inner = inner.cr_await
+
+
 class SubtaskLoop(VirtualLoop):
     """Run by the attempt's mailbox; marks events recorded in callbacks as outside of mail. Mutable."""
 
@@ -53,11 +69,14 @@ class SubtaskLoop(VirtualLoop):
         super().__init__(start_ms=actor.hub.now_ms)
         self._actor = actor
         actor.timer = self._named_timer
+        actor.waits = self._named_waits
         self._recorder = recorder
         self._modules = modules
         self._turned_ms = self._idle_ms = actor.hub.now_ms
         self.held: Callable[[int], None] = _nobody_listens
         """Called with the instant since when the thread has waited outside of the loop."""
+        self.dial: Callable[..., Coroutine[Any, Any, Any]] | None = None
+        """Opens the connections of a user's own client; None: only the pool reaches the database."""
 
     def _named_timer(self) -> str:
         """The next timer; of a task's `Timers` the first one that is in there."""
@@ -67,6 +86,27 @@ class SubtaskLoop(VirtualLoop):
         name = getattr(callback, "__qualname__", repr(callback))
         pending = owner.next_callback() if isinstance(owner, Timers) else None
         return name if pending is None else f"{name} (for {getattr(pending, '__qualname__', repr(pending))})"
+
+    def _named_waits(self) -> str:
+        """The lines at which tasks wait that a user's code began or that call it, the most frequent first."""
+        if self._modules is None:
+            return ""
+        places: Counter[str] = Counter()
+        for task in self.unfinished_tasks():
+            own = inner = ""
+            for frame in awaiting(task):
+                file = Path(frame.f_code.co_filename)
+                if self._modules.has(frame):
+                    own, inner = f"{os.path.relpath(file)}:{frame.f_lineno}", ""
+                elif own and file.parent != _ASYNCIO:
+                    inner = f", in {file.parent.name}/{file.name}:{frame.f_lineno}"
+            if own:
+                places[f"at {own}{inner}"] += 1
+        told = [
+            f"{count} task{'s wait' if count > 1 else ' waits'} {place}"
+            for place, count in places.most_common(_PLACES_TOLD)
+        ]
+        return ", ".join(told)
 
     def tell_wait(self) -> None:
         """Calls `held` if the thread has waited for long since the loop's last turn."""
@@ -131,6 +171,30 @@ class SubtaskLoop(VirtualLoop):
         handle = self.call_soon(callback, *args, context=context)
         self._actor.wake()
         return handle
+
+    async def create_connection(  # sockets, TLS and addresses are not simulated
+        self,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        host: object = None,
+        port: object = None,
+        **options: object,
+    ) -> Any:
+        """A connection to the run's database over its simulated link."""
+        del options
+        if self.dial is None:
+            message = "level sim has no network: a lookup with a client of its own gets it in `open(self, database)`"
+            raise OSError(ENETUNREACH, message)
+        return await self.dial(protocol_factory, host, port)
+
+    def run_in_executor(self, executor: object, func: Callable[..., Any], *args: Any) -> Any:  # type: ignore[override]
+        """Calls at once: level sim has one thread, so such calls do not overlap."""
+        del executor
+        future = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except Exception as error:  # noqa: BLE001 - it is the future's
+            future.set_exception(error)
+        return future
 
     def wind_up(self) -> None:
         """Cancel the remaining tasks, give them some turns at the present instant, and close the loop.

@@ -53,7 +53,9 @@ class Rig:
 
     def session(self, **kind: bool) -> SimulatedSession:
         """One that has AUTOCOMMIT = 0, but for a lookup's."""
-        session = self.server.open_session(**kind)
+        session = self.server.open_session(
+            is_root=kind.get("is_root", False), is_lookups=kind.get("is_lookups", False)
+        )
         if not session.is_lookups:
             session.execute("SET AUTOCOMMIT = 0", None, lambda _: None)
         return session

@@ -158,7 +158,9 @@ def test_what_needs_threads_or_a_server_is_refused_u4(
     blocking = Order(scenario=scenario(), level="sim", seed=4, sut="mine_of_sim:lookup")
     schema = scenario().model_copy(update={"own_schema": "a.sql"})
 
-    with pytest.raises(UsageError, match="level sim has neither threads nor a server") as of_lookup:
+    with pytest.raises(
+        UsageError, match="blocks, so its calls run on threads, and level sim has one"
+    ) as of_lookup:
         refuse(blocking, SimulatedLevel())
     with pytest.raises(UsageError, match=r"a\.sql makes tables in a real server") as of_tables:
         refuse(Order(scenario=schema, level="sim", seed=4, sut="mine_of_sim:lookup"), SimulatedLevel())

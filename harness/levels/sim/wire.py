@@ -1,0 +1,575 @@
+"""A user's own client at level sim: its bytes become flights on a simulated link, and their outcomes bytes.
+
+Answers to a socket, asyncio's transport, and `socket.create_connection`. Invariant: nothing that the client opens
+leaves the simulation: what is not the run's database is refused, with the line that asked for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import io
+import os
+import socket
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from harness.database.simulated.hub import Actor, Hub
+from harness.database.simulated.link import Alarm, Flight, SimulatedConnection, SimulatedLink
+from harness.database.simulated.replies import LOST_CONNECTION, REFUSED, WireRequest, statement_of
+from harness.levels.sim import subtask_loop
+from harness.levels.sim.bridge import Bridge, read_login
+from harness.levels.sim.bridged_session import BridgedSession, Command
+from harness.levels.sim.drivers import AT
+from harness.levels.sim.subtask_loop import SubtaskLoop
+from harness.proxy.mysql.commands import ANSWERLESS, HANDSHAKE, QUIT, CommandExchange
+from harness.proxy.mysql.dialogue import Dialogue
+from harness.proxy.mysql.frames import framed
+from harness.system.errors import SutError
+
+_OK: Final = b"\x00\x00\x00\x02\x00\x00\x00"
+_QUIT_PACKET: Final = b"\x01\0\0" + bytes([QUIT])
+"""Without its number."""
+_LOST: Final = frozenset({LOST_CONNECTION, REFUSED})
+
+
+class WireFlight(Flight, eq=False):
+    """A command of a user's client. Mutable, as a flight is."""
+
+    command: Command | None = None
+    """None: the handshake."""
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """See `Flight`; the proxy's own."""
+        return super().kinds if self.command is None else self.command.exchange.kinds()
+
+    @property
+    def statement(self) -> WireRequest:
+        """See `Flight`: the packets of the latest reply to an equal statement; before, what its text tells."""
+        if self.command is None:
+            return super().statement
+        bridge: Bridge = self.connection.opens.keywords["bridge"]
+        known = bridge.sizes.get(self.command.exchange.text)
+        row_bytes = self.connection.link.row_bytes
+        answers = known or statement_of(self.sql, (), many=False, row_bytes=row_bytes).answers
+        return WireRequest(len(self.command.data), answers)
+
+
+class _Client:
+    """The client's end of one connection. Mutable."""
+
+    def __init__(
+        self,
+        link: SimulatedLink,
+        bridge: Bridge,
+        *,
+        alarm: Alarm,
+        deliver: Callable[[bytes], None],
+        lost: Callable[[Exception | None], None],
+    ) -> None:
+        """`deliver` gets the server's bytes; `lost` is called once, by whoever ends the connection."""
+        self._link = link
+        self._bridge = bridge
+        self._alarm = alarm
+        self._deliver = deliver
+        self._lost = lost
+        self._dialogue = Dialogue()
+        self._connection: SimulatedConnection = link.connect(is_automatic=True)
+        self._connection.opens = partial(BridgedSession, bridge=bridge)
+        self._connection.gone = self._gone
+        self._flight: WireFlight | None = None
+        self._unsent: deque[Command] = deque()
+        """Commands that the server reads when it has answered the one before."""
+        self._before = b""
+        """Packets without a reply, which go with the next command."""
+        self._packet = b""
+        """The packets of a command that is not whole."""
+        self.is_over = False
+
+    def greet(self) -> WireFlight:
+        """Connect: the flight that brings the greeting, or what became of it."""
+        flight = self._flight = WireFlight(self._connection, self._alarm, self._landed)
+        self._link.send(flight)
+        return flight
+
+    def write(self, data: bytes) -> None:
+        """Bytes of the client."""
+        if data[:3] + data[4:] == _QUIT_PACKET:  # mysql.connector numbers it as part of the command before
+            self.close()
+        if self.is_over:
+            return
+        for part in self._dialogue.requests.parts(data):
+            self._packet += part.data
+            if part.packet is None:
+                why = self._dialogue.session.why_lost
+                raise SutError(
+                    f"level sim cannot follow the client's packets: {why}", fix="run it with --level live"
+                )
+            if not part.ends:
+                continue
+            exchange = part.packet.message
+            assert isinstance(exchange, CommandExchange), "a packet belongs to an exchange"
+            whole, self._packet = self._packet, b""
+            if exchange.command == HANDSHAKE:
+                self._log_in(whole, sequence=part.packet.sequence)
+            elif exchange.command == QUIT:
+                self.close()
+            elif exchange.command in ANSWERLESS:
+                self._before += whole
+            elif part.packet.last:
+                command = Command(exchange=exchange, data=self._before + whole, dialogue=self._dialogue)
+                self._before = b""
+                if self._flight is None and not self._unsent:
+                    self._send(command)
+                else:
+                    self._unsent.append(command)
+
+    def _log_in(self, packet: bytes, *, sequence: int) -> None:
+        """Any user and password will do."""
+        session = self._connection.session
+        assert isinstance(session, BridgedSession), "a client is greeted before it logs in"
+        session.log_in(read_login(packet[4:]))
+        self._answer(framed(_OK, sequence=sequence + 1))
+
+    def _answer(self, data: bytes) -> None:
+        """Bytes of our own, which the dialogue follows as the server's."""
+        self._dialogue.replies.track(data)
+        self._deliver(data)
+
+    def _send(self, command: Command) -> None:
+        exchange = command.exchange
+        sql = exchange.statement() or f"<{exchange.kinds()[0]}>"
+        flight = self._flight = WireFlight(
+            self._connection, self._alarm, self._landed, sql=sql, args=(command,), command=command
+        )
+        self._link.send(flight)
+
+    def _landed(self, flight: Flight) -> None:
+        assert isinstance(flight, WireFlight), "a user's client sends its own flights"
+        self._flight = None
+        if self.is_over:
+            return
+        command, reply, session = flight.command, flight.reply, self._connection.session
+        if flight.code is not None:
+            self._bridge.met_error(flight.code)
+        if reply is not None and reply.rows:
+            self._deliver(reply.rows[0][0])
+        elif flight.code is None:
+            if session is not None:  # else the server has ended it while the greeting was under way
+                self._answer(self._bridge.greeting(session.number))
+        elif flight.code not in _LOST:
+            self._fail(command, flight.code, flight.message)
+        elif command is not None and flight.passed:
+            self._deliver(command.reply[: flight.passed])
+        if not self._connection.alive:
+            self._end()
+        elif self._unsent:
+            self._send(self._unsent.popleft())
+
+    def _fail(self, command: Command | None, code: int | str, message: str) -> None:
+        """An error of the server, or in its place."""
+        payload = b"\xff" + int(code).to_bytes(2, "little")
+        if command is None:  # in place of the greeting it has no SQL state
+            self._deliver(framed(payload + message.encode(), sequence=0))
+            return
+        if command.is_open:
+            self._dialogue.session.open.remove(command.exchange)
+        self._deliver(framed(payload + b"#HY000" + message.encode(), sequence=1))
+
+    def _gone(self) -> None:
+        """The connection was ended while the client waited for nothing."""
+        if self._flight is None:
+            self._end()
+
+    def _end(self) -> None:
+        """A proxy or a server that goes closes the connection or resets it: both are drawn."""
+        if not self.is_over:
+            self.is_over = True
+            is_reset = self._link.draw.bits(1)
+            self._lost(
+                ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET)) if is_reset else None
+            )
+
+    def close(self) -> None:
+        """The client closes; a statement in flight is executed now or never."""
+        if self.is_over:
+            return
+        self.is_over = True
+        self._unsent.clear()
+        if self._flight is not None:
+            self._link.abandon(self._flight)
+        self._connection.gone = None
+        self._link.close(self._connection)
+        self._lost(None)
+
+    def vanish(self) -> None:
+        """The client's process has ended."""
+        self._lost = lambda _: None
+        self.close()
+
+
+class _NoSocket:
+    """The socket that clients set options of; it has no descriptor, so they write to the transport."""
+
+    family = socket.AF_INET
+    type = socket.SOCK_STREAM
+    proto = socket.IPPROTO_TCP
+
+    def fileno(self) -> int:
+        return -1
+
+    def setsockopt(self, *_: object) -> None:
+        """Nothing of a simulated link depends on it."""
+
+    def getsockopt(self, *_: object) -> int:
+        return 0
+
+    def getsockname(self) -> tuple[str, int]:
+        return (AT.host, 0)
+
+    def getpeername(self) -> tuple[str, int]:
+        return (AT.host, AT.port)
+
+
+class WireTransport(asyncio.Transport):
+    """asyncio's end of a connection. Mutable."""
+
+    def __init__(self, link: SimulatedLink, bridge: Bridge, *, loop: SubtaskLoop) -> None:
+        super().__init__({"socket": _NoSocket(), "peername": (AT.host, AT.port), "sockname": (AT.host, 0)})
+        self._loop = loop
+        self.client = _Client(
+            link, bridge, alarm=loop, deliver=self._received, lost=lambda why: self._soon(self._lose, why)
+        )
+        self.lost: asyncio.Future[None] = loop.create_future()
+        self._protocol: Any = None
+        self._is_closing = False
+        self._is_lost = False
+        self._is_paused = False
+        self._kept: deque[bytes] = deque()
+        """What came while reading was paused."""
+
+    def _soon(self, callback: Callable[..., None], *args: object) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(callback, *args)
+
+    def begin(self, protocol: asyncio.BaseProtocol) -> None:
+        """The connection is made."""
+        self._protocol = protocol
+        protocol.connection_made(self)
+
+    def _received(self, data: bytes) -> None:
+        self._kept.append(data)
+        self._soon(self._hand_over)
+
+    def _hand_over(self) -> None:
+        while self._kept and not self._is_paused and not self._is_lost:
+            data = self._kept.popleft()
+            if not isinstance(self._protocol, asyncio.BufferedProtocol):
+                self._protocol.data_received(data)
+                continue
+            while data:
+                buffer: Any = self._protocol.get_buffer(len(data))
+                size = min(len(buffer), len(data))
+                buffer[:size] = data[:size]
+                self._protocol.buffer_updated(size)
+                data = data[size:]
+
+    def _lose(self, why: Exception | None) -> None:
+        if self._is_lost:
+            return
+        if not self.lost.done():
+            self.lost.set_result(None)
+        if self._protocol is None:
+            return
+        self._hand_over()
+        self._is_lost = True
+        if why is None and not self._is_closing:
+            self._protocol.eof_received()
+        self._is_closing = True
+        self._protocol.connection_lost(why)
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if not self._is_closing:
+            self.client.write(bytes(data))
+
+    def close(self) -> None:
+        if not self._is_closing:
+            self._is_closing = True
+            self.client.close()
+
+    def abort(self) -> None:
+        self.close()
+
+    def is_closing(self) -> bool:
+        return self._is_closing
+
+    def is_reading(self) -> bool:
+        return not self._is_paused
+
+    def pause_reading(self) -> None:
+        self._is_paused = True
+
+    def resume_reading(self) -> None:
+        self._is_paused = False
+        self._soon(self._hand_over)
+
+    def can_write_eof(self) -> bool:
+        return False
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        protocol: asyncio.BaseProtocol = self._protocol
+        return protocol
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self._protocol = protocol
+
+
+class BlockingSocket(_NoSocket):
+    """The end of a client that blocks the loop's thread, and so its whole attempt. Mutable."""
+
+    def __init__(
+        self,
+        link: SimulatedLink,
+        bridge: Bridge,
+        *,
+        actor: Actor,
+        caught_up: Callable[[], None],
+        limit_s: float | None,
+    ) -> None:
+        """Raises ConnectionRefusedError."""
+        self._actor = actor
+        self._caught_up = caught_up
+        self._limit_s = limit_s
+        self._data = b""
+        self._is_over = False
+        self._why: Exception | None = None
+        self.client = _Client(link, bridge, alarm=actor.hub, deliver=self._received, lost=self._lose)
+        if self.client.greet().doom == REFUSED:
+            self._wait(lambda: self._is_over)
+            raise _refused()
+
+    def _received(self, data: bytes) -> None:
+        self._data += data
+        self._actor.wake()
+
+    def _lose(self, why: Exception | None) -> None:
+        self._is_over, self._why = True, why
+        self._actor.wake()
+
+    def _wait(self, until: Callable[[], object]) -> None:
+        """Raises TimeoutError behind the socket's limit."""
+        hub = self._actor.hub
+        due_ms = None if self._limit_s is None else hub.now_ms + max(1, round(1000 * self._limit_s))
+        while not until() or self._actor.paused:
+            if due_ms is not None and hub.now_ms >= due_ms:
+                self._caught_up()
+                raise TimeoutError("timed out")
+            self._actor.wait(due_ms)
+        self._caught_up()
+
+    def recv(self, size: int) -> bytes:
+        """At most `size` bytes; none at the end."""
+        self._wait(lambda: self._data or self._is_over)
+        if not self._data and self._why is not None:
+            raise self._why
+        data, self._data = self._data[:size], self._data[size:]
+        return data
+
+    def sendall(self, data: bytes) -> None:
+        if self._is_over:
+            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+        self.client.write(bytes(data))
+
+    def settimeout(self, limit_s: float | None) -> None:
+        self._limit_s = limit_s
+
+    def gettimeout(self) -> float | None:
+        return self._limit_s
+
+    def makefile(self, mode: str = "rb", *_: object, **__: object) -> io.BufferedReader:
+        """A file for reading."""
+        assert mode == "rb", "a client of MySQL reads bytes"
+        return io.BufferedReader(_Received(self))
+
+    def shutdown(self, how: int) -> None:
+        """`close` ends both directions."""
+
+    def close(self) -> None:
+        self.client.close()
+
+
+class _Received(io.RawIOBase):
+    """What a blocking socket receives, as a file."""
+
+    def __init__(self, of: BlockingSocket) -> None:
+        self._of = of
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._of.recv(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def _refused() -> ConnectionRefusedError:
+    return ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+
+
+class Wire:
+    """How the lookups of one run reach its real server. Mutable: knows the attempts that live."""
+
+    def __init__(
+        self,
+        bridge: Bridge,
+        hub: Hub,
+        *,
+        refuse: Callable[[SutError], None],
+        met: Callable[[int | str], None],
+    ) -> None:
+        self._bridge = bridge
+        bridge.met_error = met
+        self._hub = hub
+        self._refuse = refuse
+        self._dialers: dict[Actor, Dialer] = {}
+
+    @contextmanager
+    def dialing(self, loop: SubtaskLoop, actor: Actor, link: SimulatedLink) -> Iterator[None]:
+        """An attempt may connect while the block lasts; then its connections are closed, as by a process that ends."""
+        dialer = self._dialers[actor] = Dialer(link, self._bridge, loop=loop, refuse=self._refuse)
+        loop.dial = dialer.connect
+        try:
+            yield
+        finally:
+            del self._dialers[actor]
+            dialer.hang_up()
+
+    def of_attempt(self) -> tuple[Actor, Dialer] | None:
+        """The attempt whose code runs now; None: it is the harness's."""
+        actor = self._hub.current
+        dialer = None if actor is None else self._dialers.get(actor)
+        return None if actor is None or dialer is None else (actor, dialer)
+
+    def raise_failure(self) -> None:
+        """Raises the WorldError of the server, if there was one."""
+        if self._bridge.failure is not None:
+            raise self._bridge.failure
+
+    def threats(self) -> Iterator[str]:
+        """What the lookup asked for that is not virtual, in a sentence."""
+        if self._bridge.met:
+            met = ", ".join(f"{name} ({times})" for name, times in sorted(self._bridge.met.items()))
+            yield f"not virtual, so another run of this seed may differ: {met}"
+
+
+class Dialer:
+    """Opens the connections of one attempt's lookup, in place of the network. Mutable: knows those it has opened."""
+
+    def __init__(
+        self, link: SimulatedLink, bridge: Bridge, *, loop: SubtaskLoop, refuse: Callable[[SutError], None]
+    ) -> None:
+        self._link = link
+        self._bridge = bridge
+        self._loop = loop
+        self._refuse = refuse
+        self._clients: list[_Client] = []
+
+    async def connect(
+        self, protocol_factory: Callable[[], asyncio.BaseProtocol], host: object, port: object
+    ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
+        """See `loop.create_connection`."""
+        self._refuse_elsewhere(host, port)
+        transport, protocol = WireTransport(self._link, self._bridge, loop=self._loop), protocol_factory()
+        self._clients.append(transport.client)
+        is_refused = transport.client.greet().doom == REFUSED
+        try:
+            await (transport.lost if is_refused else asyncio.sleep(0))
+        except BaseException:
+            transport.close()
+            raise
+        if is_refused:
+            raise _refused()
+        transport.begin(protocol)
+        return transport, protocol
+
+    def blocking(
+        self, address: tuple[object, object], limit_s: float | None, *, actor: Actor
+    ) -> BlockingSocket:
+        """See `socket.create_connection`."""
+        self._refuse_elsewhere(*address)
+        made = BlockingSocket(
+            self._link, self._bridge, actor=actor, caught_up=self._loop.catch_up, limit_s=limit_s
+        )
+        self._clients.append(made.client)
+        return made
+
+    def hang_up(self) -> None:
+        """Close what is open, as the machine does for a process that ends; nobody hears of it."""
+        for client in self._clients:
+            client.vanish()
+
+    def _refuse_elsewhere(self, host: object, port: object) -> None:
+        if (host, port) != (AT.host, AT.port):
+            self.refuse(f"connects to {host}:{port}, and level sim reaches nothing but the run's database")
+
+    def refuse(self, what: str) -> NoReturn:
+        """End the run: the lookup leaves the simulation."""
+        error = SutError(f"the lookup {what} ({_line_of_user()})", fix="run it with --level live")
+        self._refuse(error)
+        raise error
+
+
+_INSTALLED: Final = (
+    "site-packages",
+    "dist-packages",
+    str(Path(asyncio.__file__).parent),
+    str(Path(__file__)),
+    subtask_loop.__file__,
+    str(Path(socket.__file__)),
+)
+
+
+def _line_of_user() -> str:
+    """The innermost line outside of installed packages and of this one."""
+    frame = sys._getframe()  # noqa: SLF001 - the public way reads all source lines
+    while frame.f_back is not None and any(part in frame.f_code.co_filename for part in _INSTALLED):
+        frame = frame.f_back
+    return f"{os.path.relpath(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+@contextmanager
+def no_real_sockets(wire: Wire) -> Iterator[None]:
+    """While the block lasts, no code of this process reaches the network; for a process that is the run's alone."""
+
+    def create_connection(address: Any, timeout: Any = None, *args: Any, **options: Any) -> Any:
+        found = wire.of_attempt()
+        if found is None:
+            return really_create(address, timeout, *args, **options)
+        actor, dialer = found
+        return dialer.blocking(address, timeout if isinstance(timeout, int | float) else None, actor=actor)
+
+    def connect(sock: socket.socket, address: Any) -> None:
+        found = wire.of_attempt()
+        if found is not None:
+            found[1].refuse(
+                f"connects a socket to {address}, and level sim reaches nothing but the run's database"
+            )
+        really_connect(sock, address)
+
+    real: Any = socket
+    really_create, really_connect = real.create_connection, real.socket.connect
+    real.create_connection, real.socket.connect = create_connection, connect
+    try:
+        yield
+    finally:
+        real.create_connection, real.socket.connect = really_create, really_connect

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from harness.database.simulated.replies import (
+    KILLED,
     LOCK_WAIT,
     NO_SUCH_SESSION,
     PACKET,
@@ -37,6 +38,7 @@ _LOOK_S: Final = 0.002
 _LOOK_S_MAX: Final = 0.05
 _STATEMENT_S: Final = 60.0
 """How long a statement that waits for no lock may take in real time."""
+_OK_MARK: Final = b"\x00"
 _ERROR_MARK: Final = b"\xff"
 _EOF_MARK: Final = b"\xfe"
 _EOF_BYTES: Final = 9
@@ -117,8 +119,15 @@ class BridgedSession(SimulatedSession):
     def execute(
         self, sql: str, args: Sequence[Any] | None, done: Done, *, many: bool = False
     ) -> Reply | None:
-        """See `SimulatedSession`; `args` is the `Command`."""
+        """See `SimulatedSession`; `args` is the `Command`. Raises WorldError, which the bridge keeps for the run."""
         assert args is not None and not many, "a bridged session gets commands"  # noqa: PT018 - one thing
+        try:
+            return self._execute(sql, args, done)
+        except WorldError as error:
+            self._bridge.failure = error
+            raise
+
+    def _execute(self, sql: str, args: Sequence[Any], done: Done) -> Reply | None:
         (command,) = args
         server = self.server
         if self.packet_bytes_max is not None and len(command.data) > self.packet_bytes_max:
@@ -165,7 +174,9 @@ class BridgedSession(SimulatedSession):
         if killed := _KILL.fullmatch(sql):
             number = int(killed["number"])
             kill = self.server.kill_query if killed["what"] == "query " else self.server.kill
-            return self._ok(command) if kill(number) else refused(NO_SUCH_SESSION)
+            if not kill(number):
+                return refused(NO_SUCH_SESSION)
+            return self._ok(command) if self.alive else refused(KILLED)
         if limit := _LOCK_LIMIT.fullmatch(sql):
             self.lock_wait_ms = 1000 * int(limit["s"])
             return self._ok(command)
@@ -221,11 +232,11 @@ class BridgedSession(SimulatedSession):
         slept_ms = self.server.slow_ms
         self.server.slept += slept_ms > 0
         packets, text = command.packets(), command.exchange.text
+        failed, done = packets[0][:1] == _ERROR_MARK, packets[0][:1] == _OK_MARK
         for found in sleeps:
             before = text[: found.start()]
-            is_once = before.count(b"(") > before.count(b")")  # in a subquery; else for each row
+            is_once = done or before.count(b"(") > before.count(b")")  # in a subquery; else for each row
             slept_ms += round(1000 * float(found[1])) * (1 if is_once else len(_rows_of(packets)))
-        failed = packets[0][:1] == _ERROR_MARK
         answer = Reply(
             [(command.reply,)],
             code=number_at(packets[0], 1, 2) if failed else None,

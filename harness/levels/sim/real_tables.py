@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -102,9 +102,11 @@ class RealTables:
 
         Raises WorldError if the server failed meanwhile.
         """
-        if run.scenario.own_schema is None:
-            run.tables.customers = RealCustomers(rows, self.at(root=True), run.hub)
-        with self.wired(run.hub, refuse=run.refuse, met=run.met) as run.wire:
+        with ExitStack() as stack:
+            if run.scenario.own_schema is None:
+                customers = run.tables.customers = RealCustomers(rows, self.at(root=True), run.hub)
+                stack.callback(customers.close)
+            run.wire = stack.enter_context(self.wired(run.hub, refuse=run.refuse, met=run.met))
             yield
         run.wire.raise_failure()
         effects = run.scenario.effects
@@ -144,9 +146,13 @@ class RealCustomers(Customers):
         super().__init__(rows)
         self.never_changes = False
         self._hub = hub
-        self._kept = KeptConnection(root)
+        self._real = connect(root)  # now: a fault may begin in an attempt, whose code reaches no socket
         self._away: dict[object, Sequence[Sequence[Any]]] = {}
         """Key -> its deleted rows in the real table."""
+
+    def close(self) -> None:
+        """Close the connection by which the real table is changed."""
+        self._real.close()
 
     def change(self, keys: Iterable[object], *, version: int, deletes: bool = False) -> None:
         """See `Customers`. Raises WorldError if a lookup has locked a row."""
@@ -186,7 +192,7 @@ class RealCustomers(Customers):
 
     @contextmanager
     def _locked_by_nobody(self, fault: str) -> Iterator[Cursor]:
-        connection = self._kept.opened()
+        connection = self._real
         with connection.cursor() as cursor:
             cursor.execute("SET SESSION innodb_lock_wait_timeout = 0, SESSION lock_wait_timeout = 0")
             try:

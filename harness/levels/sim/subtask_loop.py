@@ -16,7 +16,7 @@ from errno import ENETUNREACH
 from heapq import heappush
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 from harness.database.simulated.hub import Actor, Hub, Killed
 from harness.database.simulated.tape import CALLBACK, TASK, MemoryRecorder
@@ -37,6 +37,10 @@ _BEHIND_ALL = 1 << 62
 """More than the number of any timer."""
 _IN_THE_LOOP = 1 << 62
 """In place of the instant of the last turn: the thread waits for the next one, and any timer ends that."""
+
+
+def _cannot(what: str) -> NoReturn:
+    raise NotImplementedError(f"at level sim no code {what}")
 
 
 def _nobody_listens(since_ms: int) -> None:
@@ -77,6 +81,8 @@ class SubtaskLoop(VirtualLoop):
         """Called with the instant since when the thread has waited outside of the loop."""
         self.dial: Callable[..., Coroutine[Any, Any, Any]] | None = None
         """Opens the connections of a user's own client; None: only the pool reaches the database."""
+        self.leaves: Callable[[str], NoReturn] = _cannot
+        """Called with what would lead out of the simulation; does not return."""
 
     def _named_timer(self) -> str:
         """The next timer; of a task's `Timers` the first one that is in there."""
@@ -185,6 +191,20 @@ class SubtaskLoop(VirtualLoop):
             message = "level sim has no network: a lookup with a client of its own gets it in `open(self, database)`"
             raise OSError(ENETUNREACH, message)
         return await self.dial(protocol_factory, host, port)
+
+    async def create_unix_connection(self, *_: object, **__: object) -> Any:
+        """Refused, as what leads out of the simulation is."""
+        self.leaves("connects to a Unix socket")
+
+    async def start_tls(self, *_: object, **__: object) -> Any:
+        """Refused: the server of level sim offers no TLS."""
+        self.leaves("asks for TLS")
+
+    async def subprocess_exec(self, *_: object, **__: object) -> Any:
+        """Refused: a process has the real time."""
+        self.leaves("starts a process")
+
+    subprocess_shell = subprocess_exec
 
     def run_in_executor(self, executor: object, func: Callable[..., Any], *args: Any) -> Any:  # type: ignore[override]
         """Calls at once: level sim has one thread, so such calls do not overlap."""

@@ -43,6 +43,8 @@ class WireFlight(Flight, eq=False):
 
     command: Command | None = None
     """None: the handshake."""
+    known: tuple[int, ...] = ()
+    """Bytes of each packet of the latest reply to an equal statement."""
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -51,13 +53,11 @@ class WireFlight(Flight, eq=False):
 
     @property
     def statement(self) -> WireRequest:
-        """See `Flight`: the packets of the latest reply to an equal statement; before, what its text tells."""
+        """See `Flight`; what is not `known` of the reply is what the statement's text tells."""
         if self.command is None:
             return super().statement
-        bridge: Bridge = self.connection.opens.keywords["bridge"]
-        known = bridge.sizes.get(self.command.exchange.text)
         row_bytes = self.connection.link.row_bytes
-        answers = known or statement_of(self.sql, (), many=False, row_bytes=row_bytes).answers
+        answers = self.known or statement_of(self.sql, (), many=False, row_bytes=row_bytes).answers
         return WireRequest(len(self.command.data), answers)
 
 
@@ -146,7 +146,13 @@ class _Client:
         exchange = command.exchange
         sql = exchange.statement() or f"<{exchange.kinds()[0]}>"
         flight = self._flight = WireFlight(
-            self._connection, self._alarm, self._landed, sql=sql, args=(command,), command=command
+            self._connection,
+            self._alarm,
+            self._landed,
+            sql=sql,
+            args=(command,),
+            command=command,
+            known=self._bridge.sizes.get(exchange.text, ()),
         )
         self._link.send(flight)
 
@@ -447,7 +453,7 @@ class Wire:
     def dialing(self, loop: SubtaskLoop, actor: Actor, link: SimulatedLink) -> Iterator[None]:
         """An attempt may connect while the block lasts; then its connections are closed, as by a process that ends."""
         dialer = self._dialers[actor] = Dialer(link, self._bridge, loop=loop, refuse=self._refuse)
-        loop.dial = dialer.connect
+        loop.dial, loop.leaves = dialer.connect, dialer.refuse
         try:
             yield
         finally:
@@ -520,11 +526,14 @@ class Dialer:
 
     def _refuse_elsewhere(self, host: object, port: object) -> None:
         if (host, port) != (AT.host, AT.port):
-            self.refuse(f"connects to {host}:{port}, and level sim reaches nothing but the run's database")
+            self.refuse(f"connects to {host}:{port}")
 
     def refuse(self, what: str) -> NoReturn:
         """End the run: the lookup leaves the simulation."""
-        error = SutError(f"the lookup {what} ({_line_of_user()})", fix="run it with --level live")
+        message = (
+            f"the lookup {what}, and level sim reaches nothing but the run's database ({_line_of_user()})"
+        )
+        error = SutError(message, fix="run it with --level live")
         self._refuse(error)
         raise error
 
@@ -535,7 +544,7 @@ _INSTALLED: Final = (
     str(Path(asyncio.__file__).parent),
     str(Path(__file__)),
     subtask_loop.__file__,
-    str(Path(socket.__file__)),
+    socket.__file__,
 )
 
 
@@ -549,7 +558,10 @@ def _line_of_user() -> str:
 
 @contextmanager
 def no_real_sockets(wire: Wire) -> Iterator[None]:
-    """While the block lasts, no code of this process reaches the network; for a process that is the run's alone."""
+    """While the block lasts, no code of an attempt reaches the network; for a process that is the run's alone.
+
+    A process that an attempt starts and waits for is let be: mysql.connector asks `lsb_release` when it connects.
+    """
 
     def create_connection(address: Any, timeout: Any = None, *args: Any, **options: Any) -> Any:
         found = wire.of_attempt()
@@ -561,15 +573,13 @@ def no_real_sockets(wire: Wire) -> Iterator[None]:
     def connect(sock: socket.socket, address: Any) -> None:
         found = wire.of_attempt()
         if found is not None:
-            found[1].refuse(
-                f"connects a socket to {address}, and level sim reaches nothing but the run's database"
-            )
+            found[1].refuse(f"connects a socket to {address}")
         really_connect(sock, address)
 
-    real: Any = socket
-    really_create, really_connect = real.create_connection, real.socket.connect
-    real.create_connection, real.socket.connect = create_connection, connect
+    sockets: Any = socket
+    really_create, really_connect = sockets.create_connection, sockets.socket.connect
+    sockets.create_connection, sockets.socket.connect = create_connection, connect
     try:
         yield
     finally:
-        real.create_connection, real.socket.connect = really_create, really_connect
+        sockets.create_connection, sockets.socket.connect = really_create, really_connect

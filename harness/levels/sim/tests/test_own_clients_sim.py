@@ -21,7 +21,8 @@ from harness.scenario.file import apply_settings, load, load_many, loads
 from harness.scenario.model import Scenario
 from harness.scenario.order import Order
 from harness.scenario.outcome import RunOutcome
-from harness.system.errors import SutError, UsageError
+from harness.system.errors import Exit, SutError, UsageError
+from harness.tests.tidy import ROOT
 from harness.tests.whole_run import told
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
@@ -214,3 +215,40 @@ def test_what_is_not_virtual_is_told_with_the_verdict_d11(performed: Performed) 
     assert any(
         "not virtual, so another run of this seed may differ: uuid (" in why for why in outcome.threats
     )
+
+
+OLD_ASYNCMY = "0.2.9"
+"""It leaves a connection in its pool whose query was cancelled."""
+
+
+@pytest.fixture(scope="module")
+def old_asyncmy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with that version, which was asyncmy's newest for a year."""
+    folder = tmp_path_factory.mktemp("asyncmy")
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--only-binary", ":all:"]
+    made = subprocess.run(
+        [*install, "--target", str(folder), f"asyncmy=={OLD_ASYNCMY}"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if made.returncode:
+        pytest.skip(f"asyncmy {OLD_ASYNCMY} cannot be installed here: {made.stderr.strip()[-200:]}")
+    return folder
+
+
+def test_an_old_asyncmy_is_convicted_of_a_cancelled_querys_answer_d4(
+    old_asyncmy: Path, tmp_path: Path
+) -> None:
+    words = [
+        "run", "cancel-storm", "--level", "sim", "--world", "local", "--seed", "0", "--quiet",
+        "--sut", f"{CLIENTS}:AsyncMySql", "--report", str(tmp_path / "report"),
+    ]  # fmt: skip
+    program = (
+        f"import sys; sys.path[:0] = {[str(old_asyncmy), str(ROOT)]}\n"
+        f"from harness.cli.main import main\nsys.exit(main({words}))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+    assert ran.returncode == Exit.VIOLATION, ran.stdout + ran.stderr
+    assert "violates V8" in ran.stdout

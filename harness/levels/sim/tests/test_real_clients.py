@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import socket
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
@@ -26,7 +27,7 @@ from harness.levels.sim.tests.wired_clients import Wired, play
 from harness.scenario.file import loads
 from harness.system.choices import Draw
 from harness.system.clock import monotonic_us
-from harness.system.errors import SutError
+from harness.system.errors import SutError, WorldError
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(120)]
 
@@ -564,14 +565,64 @@ def test_sessions_that_contend_give_one_trace_whatever_the_hash_seed_d2(
     assert [other.communicate(timeout=100)[0].strip() for other in others] == [here, here]
 
 
+def test_a_server_that_is_gone_is_an_error_of_the_environment_u4(tables: RealTables) -> None:
+    async def script(wired: Wired) -> None:
+        connection = await session(wired)
+        for real in wired.bridge._all:
+            real.close()
+        await ask(connection, "SELECT 1")
+
+    with pytest.raises(WorldError, match="the server of level sim has gone"):
+        play(tables, script)
+
+
+def test_what_has_no_rows_sleeps_once_d7(tables: RealTables) -> None:
+    async def script(wired: Wired) -> None:
+        with closing(await session(wired)) as connection:
+            await ask(connection, "DO SLEEP(1.5)")
+            wired.say("done")
+            await ask(connection, "SELECT name, SLEEP(2) FROM customer WHERE k = 99")
+            wired.say("no row, no sleep")
+
+    (done_ms, *_), (none_ms, *_) = play(tables, script).said
+    assert 1500 <= done_ms <= 1520
+    assert none_ms - done_ms <= 3
+
+
 # ------------------------------------------------------------------------------------------- what is refused
 
 
-def test_a_connection_to_another_place_is_refused_with_the_line_d10(tables: RealTables) -> None:
-    async def script(wired: Wired) -> None:
-        await asyncio.open_connection("example.org", 80)
+async def another_server() -> None:
+    await asyncio.open_connection("example.org", 80)
 
-    with pytest.raises(
-        SutError, match=r"connects to example.org:80, and level sim .*test_real_clients.py:\d+"
-    ):
+
+async def a_unix_socket() -> None:
+    await asyncio.open_unix_connection("/run/mysqld.sock")
+
+
+async def a_process() -> None:
+    await asyncio.create_subprocess_exec("true")
+
+
+async def a_bare_socket() -> None:
+    with socket.socket() as bare:
+        bare.connect(("127.0.0.1", 6379))
+
+
+@pytest.mark.parametrize(
+    ("leaves", "what"),
+    [
+        (another_server, "connects to example.org:80"),
+        (a_unix_socket, "connects to a Unix socket"),
+        (a_process, "starts a process"),
+        (a_bare_socket, r"connects a socket to \('127.0.0.1', 6379\)"),
+    ],
+)
+def test_what_leaves_the_simulation_is_refused_with_the_line_d10(
+    tables: RealTables, leaves: Callable[[], Awaitable[None]], what: str
+) -> None:
+    async def script(wired: Wired) -> None:
+        await leaves()
+
+    with pytest.raises(SutError, match=rf"the lookup {what}, and level sim .*test_real_clients.py:\d+"):
         play(tables, script)

@@ -77,7 +77,7 @@ def play(tables: RealTables, *scripts: Script, seed: int = 1, limit_ms: int = 3_
         ]
         with outer_loop_kept():
             why = hub.run()
-        wire.raise_failure()
+    wire.raise_failure()
     if refusals:
         raise refusals[0]
     for actor in actors:

@@ -34,8 +34,8 @@ One lookup with three clients, which asks again after a loss, in each scenario o
 whose SQL SQLite answers, and [two drivers](../how-to/own-driver.md#at-level-sim), which a real server answers.
 `vacuous`: the fault does not touch such a lookup.
 
-The drivers' pools have 20 connections. `circuit-closes-again` sends 60 calls a second of 2 s each, so with such a pool it
-fails at level live too; Floodmark's pool has the 120 that the scenario names.
+The drivers' pools have 20 connections. `circuit-closes-again` sends 60 calls a second of 2 s each, so with such a pool
+it fails at level live too; Floodmark's pool has the 120 that the scenario names.
 """
 
 

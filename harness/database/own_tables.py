@@ -200,9 +200,11 @@ def fill_own_tables(root: Endpoint, tables: OwnTables) -> None:
 
 
 def read_effects(
-    tables: KeptConnection, database: str, *, table: str, column: str, take: Callable[[object], None]
+    tables: KeptConnection, database: str, *, table: str, column: str, take: Callable[[int | str], None]
 ) -> int:
     """Calls `take` with the record's id of each row that the lookup wrote; returns how many rows the database counts.
+
+    A value that is no whole number is no id: it is given as a text, which no record has.
 
     Raises pymysql's errors.
     """
@@ -213,7 +215,7 @@ def read_effects(
     with connection.cursor(SSCursor) as cursor:
         cursor.execute(f"SELECT `{column}` FROM {place}")  # noqa: S608 - as above
         for (id_,) in batched(cursor):
-            take(id_)
+            take(id_ if isinstance(id_, int) else str(id_))
     return count
 
 

@@ -94,8 +94,7 @@ def _readers(
             database,
             table=effects.table,
             column=effects.id,
-            # A column that holds no whole number holds no id: it is told as a text, which no record has.
-            take=lambda id_: tell(Row(n=0, t=0, table=name, id=id_ if isinstance(id_, int) else str(id_))),
+            take=lambda id_: tell(Row(n=0, t=0, table=name, id=id_)),
         )
     return readers
 

@@ -57,7 +57,7 @@ class Subject:
     expected: str | None = None
     import_path: tuple[str, ...] = ()
     play: Play | None = None
-    """Makes its runs where they need a server (`with_server`); None: no run does."""
+    """Makes its runs against a server (`with_server`); None: level sim makes them without one."""
 
     @property
     def is_reference(self) -> bool:
@@ -199,11 +199,7 @@ def _nothing(*, refused: str = "", why: str = "", broken: str = "") -> Trial:
 def _run(subject: Subject, scenario: Scenario, seed: int) -> tuple[RunRecord, Judgement]:
     order = subject.order(scenario, seed)
     if subject.sut != REFERENCE:
-        if subject.play is not None:
-            played = subject.play(order, _SITE)
-        else:
-            with SimulatedLevel().open(Opening()) as play:
-                played = play(order, _SITE)
+        played = (subject.play or SimulatedLevel().play)(order, _SITE)
         assert isinstance(played, RunRecord), "level sim runs operators"
         return played, judged_by_order(order, played)
     record = record_of(simulate_scenario(order, site=_SITE, variant=variant_of(subject.mutant)))

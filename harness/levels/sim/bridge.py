@@ -11,7 +11,7 @@ import select
 import socket
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from pymysql import MySQLError
@@ -44,14 +44,13 @@ def _socket_to(at: Endpoint) -> socket.socket:
 
 
 _YEAR_S: Final = 31_536_000
-_LOCAL_FILES: Final = CLIENT.LOCAL_FILES
 _NOT_OFFERED: Final = (
     COMPRESS
     | TLS
     | OPTIONAL_METADATA
     | ZSTD
     | CACHED_METADATA
-    | _LOCAL_FILES
+    | CLIENT.LOCAL_FILES
     | CLIENT.CONNECT_ATTRS
     | 1 << 29
 )
@@ -123,12 +122,14 @@ class RealSession:
     """One session of the server. Mutable: it is reset and used again."""
 
     def __init__(self, at: Endpoint, login: Login) -> None:
+        """`at` names the database that a login with any database gets."""
         charset: Any = charset_by_id(login.charset if login.charset < _ERROR else _UTF8)
-        self._login = login
+        self.login = login
+        self._database = at.database if login.database else ""
         connection: Any = _RealConnection(
             user=at.user,
             password=at.password,
-            database=login.database or None,
+            database=self._database or None,
             charset=charset.name,
             client_flag=login.abilities | _OF_LOGIN,
             autocommit=None,
@@ -150,8 +151,8 @@ class RealSession:
     def reset(self) -> None:
         """Rolls back, and forgets what the client before has set; its database is chosen again."""
         self._demand(_RESET)
-        if self._login.database:
-            self._demand(_INIT_DB + self._login.database.encode())
+        if self._database:
+            self._demand(_INIT_DB + self._database.encode())
         self.ask(self._settings)
 
     def ask(self, sql: str) -> None:
@@ -205,7 +206,7 @@ class Bridge:
     """The real sessions of one run. Mutable: keeps those that no client uses, and the statements that wait."""
 
     def __init__(self, app: Endpoint, root: Endpoint, *, now_us: Callable[[], int]) -> None:
-        """`app` names the database that a login with any name gets. `now_us`: the wall clock of the run."""
+        """`now_us`: the wall clock of the run."""
         self._app = app
         self._root = root
         self.now_us = now_us
@@ -218,14 +219,13 @@ class Bridge:
         """Called with the number of each error that a client gets."""
         self.failure: WorldError | None = None
         """What went wrong with the server; the run is then no evidence."""
-        self.met: Counter[str] = Counter()
-        """What was asked for and is not virtual, by its name."""
+        self.not_virtual: Counter[str] = Counter()
+        """What was asked for and is real, by its name."""
         self.sizes: dict[bytes, tuple[int, ...]] = {}
         """Bytes of each packet of the latest reply to a statement, by its text."""
-        login = Login(abilities=CLIENT.CAPABILITIES & ~_NOT_OFFERED, charset=_UTF8, database="")
-        plain = self.session(login)
+        plain = self.session(Login(abilities=CLIENT.CAPABILITIES & ~_NOT_OFFERED, charset=_UTF8, database=""))
         self._version, self._offered = plain.version, plain.abilities & 0xFFFFFFFF & ~_NOT_OFFERED
-        self.give_back(plain, login)
+        self.give_back(plain)
 
     def greeting(self, number: int) -> bytes:
         """The server's greeting, with a number and a salt of ours."""
@@ -237,24 +237,23 @@ class Bridge:
         return framed(payload + _SALT[8:] + b"\0" + _NATIVE + b"\0", sequence=0)
 
     def session(self, login: Login) -> RealSession:
-        """A session for this login: one that was given back, or a new one. Raises WorldError."""
+        """A session for this login: one that was given back, or a new one. Raises WorldError, and keeps it."""
         free = self._free.get(login)
         if free:
             return free.pop()
-        named = replace(login, database=self._app.database if login.database else "")
         try:
-            made = RealSession(self._app, named)
+            made = RealSession(self._app, login)
         except (MySQLError, OSError) as error:
-            raise WorldError(
-                f"the server of level sim admits no session: {error}", fix=_LOOK_AT_LOG
-            ) from error
+            message = f"the server of level sim admits no session: {error}"
+            self.failure = WorldError(message, fix=_LOOK_AT_LOG)
+            raise self.failure from error
         self._all.append(made)
         return made
 
-    def give_back(self, session: RealSession, login: Login) -> None:
+    def give_back(self, session: RealSession) -> None:
         """The client of this session has gone: nothing of it is seen by the next."""
         session.reset()
-        self._free.setdefault(login, []).append(session)
+        self._free.setdefault(session.login, []).append(session)
 
     def waiting(self) -> set[int]:
         """The numbers of the sessions whose statements wait for a lock, as the one says who grants it."""
@@ -289,7 +288,7 @@ class Bridge:
             if not ended:
                 return
             if len(ended) > 1:
-                self.met["several waiters granted by one release"] += 1
+                self.not_virtual["several waiters granted by one release"] += 1
             self.parked = [one for one in self.parked if one not in ended]
             for one in ended:
                 one.answered()

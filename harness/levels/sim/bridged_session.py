@@ -5,7 +5,8 @@ reply is parked if the server says that it waits for a lock, and waited for othe
 and NOW go by the virtual clock. The text of these statements is changed on its way, and their columns' names are
 changed back.
 
-Not virtual: UUID(), RAND() without a seed, SYSDATE(), SLEEP of an expression, BENCHMARK; `Bridge.met` counts them.
+Not virtual: UUID(), RAND() without a seed, SYSDATE(), SLEEP of an expression, BENCHMARK. `Bridge.not_virtual` counts
+them.
 """
 
 from __future__ import annotations
@@ -107,14 +108,13 @@ class BridgedSession(SimulatedSession):
     ) -> None:
         super().__init__(server, number, is_root=is_root, is_lookups=is_lookups)
         self._bridge = bridge
-        self._login: Login | None = None
         self._real: RealSession | None = None
         self._is_deserted = False
         """Its client has gone while a statement waits; the server goes on with it."""
 
     def log_in(self, login: Login) -> None:
         """Take a real session for a client that has logged in."""
-        self._login, self._real = login, self._bridge.session(login)
+        self._real = self._bridge.session(login)
 
     def execute(
         self, sql: str, args: Sequence[Any] | None, done: Done, *, many: bool = False
@@ -199,7 +199,7 @@ class BridgedSession(SimulatedSession):
         assert real is not None, "a client logs in before it asks"
         text = command.exchange.text
         for name in _REAL.finditer(sql):
-            bridge.met[(name[1] or "sleep of an expression").lower()] += 1
+            bridge.not_virtual[(name[1] or "sleep of an expression").lower()] += 1
         if _TELLS_TIME.search(text):
             now_us = bridge.now_us()
             real.ask(f"SET timestamp = {EPOCH_S + now_us // 1_000_000}.{now_us % 1_000_000:06}")
@@ -232,10 +232,12 @@ class BridgedSession(SimulatedSession):
         slept_ms = self.server.slow_ms
         self.server.slept += slept_ms > 0
         packets, text = command.packets(), command.exchange.text
-        failed, done = packets[0][:1] == _ERROR_MARK, packets[0][:1] == _OK_MARK
+        failed, has_no_rows = packets[0][:1] == _ERROR_MARK, packets[0][:1] == _OK_MARK
         for found in sleeps:
             before = text[: found.start()]
-            is_once = done or before.count(b"(") > before.count(b")")  # in a subquery; else for each row
+            is_once = has_no_rows or before.count(b"(") > before.count(
+                b")"
+            )  # in a subquery; else for each row
             slept_ms += round(1000 * float(found[1])) * (1 if is_once else len(_rows_of(packets)))
         answer = Reply(
             [(command.reply,)],
@@ -337,8 +339,8 @@ class BridgedSession(SimulatedSession):
 
     def _leave(self) -> None:
         real, self._real = self._real, None
-        if real is not None and self._login is not None:
-            self._bridge.give_back(real, self._login)
+        if real is not None:
+            self._bridge.give_back(real)
             self._bridge.look_again()
 
 

@@ -190,11 +190,10 @@ def ask_simulated(
     link = SimulatedLink("lookups", hub=hub, draw=draw, server=simulated, row_bytes=row_bytes)
     if server is not None:
         questions = msgspec.structs.replace(questions, lookups=AT)
-    wire: Wire | None = None
     lines: list[Mapping[str, Any]] = []
     refusals: list[SutError] = []
 
-    def live(actor: Actor) -> None:
+    def live(actor: Actor, *, wire: Wire | None) -> None:
         loop = SubtaskLoop(actor, MemoryRecorder(Tape(hub)))
         with nullcontext() if wire is None else wire.dialing(loop, actor, link):
             ask(loop)
@@ -213,13 +212,13 @@ def ask_simulated(
         finally:
             loop.wind_up()
 
-    actor = hub.spawn(live, name="calm twin", ended=lambda _: None, at_ms=0)
     with (
         uncollected(),
         redirect_stdout(sys.stderr),  # standard output is for results
         outer_loop_kept(),
-        nullcontext() if server is None else server.wired(hub, refuse=refusals.append) as wire,  # noqa: F811 - see `live`
+        nullcontext() if server is None else server.wired(hub, refuse=refusals.append) as wire,
     ):
+        actor = hub.spawn(partial(live, wire=wire), name="calm twin", ended=lambda _: None, at_ms=0)
         why = hub.run()
     if refusals:
         raise refusals[0]

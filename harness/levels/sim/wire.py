@@ -473,8 +473,8 @@ class Wire:
 
     def threats(self) -> Iterator[str]:
         """What the lookup asked for that is not virtual, in a sentence."""
-        if self._bridge.met:
-            met = ", ".join(f"{name} ({times})" for name, times in sorted(self._bridge.met.items()))
+        if counted := self._bridge.not_virtual:
+            met = ", ".join(f"{name} ({times})" for name, times in sorted(counted.items()))
             yield f"not virtual, so another run of this seed may differ: {met}"
 
 

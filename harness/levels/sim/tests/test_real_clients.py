@@ -21,7 +21,9 @@ from mysql.connector import aio as connector
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from harness.database.endpoint import connect
 from harness.engine.level import Opening
+from harness.levels.sim import bridge
 from harness.levels.sim.real_tables import RealTables, real_tables
 from harness.levels.sim.tests.wired_clients import Wired, play
 from harness.scenario.file import loads
@@ -574,6 +576,35 @@ def test_a_server_that_is_gone_is_an_error_of_the_environment_u4(tables: RealTab
 
     with pytest.raises(WorldError, match="the server of level sim has gone"):
         play(tables, script)
+
+
+def test_a_session_that_is_not_admitted_ends_the_run_even_if_the_lookup_swallows_it_u4(
+    tables: RealTables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(*_: object) -> None:
+        raise OSError("no more")
+
+    async def script(wired: Wired) -> None:
+        monkeypatch.setattr(bridge, "RealSession", refuses)
+        wired.bridge._free.clear()
+        with suppress(Exception):
+            await session(wired)
+
+    with pytest.raises(WorldError, match="admits no session: no more"):
+        play(tables, script)
+
+
+def test_a_table_that_a_run_left_renamed_is_made_anew_for_the_next_d14(tables: RealTables) -> None:
+    with connect(tables.at(root=True)) as connection, connection.cursor() as cursor:
+        cursor.execute("RENAME TABLE customer TO elsewhere")
+
+    tables.fill(CALM, ROWS)
+
+    async def script(wired: Wired) -> None:
+        with closing(await session(wired)) as connection:
+            wired.say(await ask(connection, "SELECT COUNT(*) FROM customer"))
+
+    assert play(tables, script).said[0][2] == [(len(ROWS),)]
 
 
 def test_what_has_no_rows_sleeps_once_d7(tables: RealTables) -> None:

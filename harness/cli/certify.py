@@ -130,7 +130,7 @@ class _Asked:
             sut, mutant = REFERENCE, sut
         check_sut(sut, mutant, level, "continuous")
         check_expected(asked["expected"], sut)
-        own = {name: asked[f"own_{name}"] for name in ("schema", "data", "records")}
+        own = {name: asked[f"own_{name}"] for name in ("schema", "data", "records")} | {"sql": asked["sql"]}
         planned = []
         for chosen in self._chosen():
             (file,) = resolve([chosen.scenario])

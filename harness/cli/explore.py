@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.cli.completion import scenario_names
-from harness.cli.options import expected_option, mutant_option, on_option, only_option, option, speech_options
+from harness.cli.options import (
+    expected_option,
+    mutant_option,
+    on_option,
+    only_option,
+    option,
+    speech_options,
+    sql_option,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -38,6 +46,7 @@ _FOUND = Path("found")
 @option("--sut", default="reference", show_default=True, metavar="NAME|MODULE:ATTR",
         help="The system under test; your own function: `async def lookup(record, pool)`.")  # fmt: skip
 @expected_option
+@sql_option
 @mutant_option
 @option("--budget", default=_BUDGET, show_default=True, metavar="10m|90s|SECONDS",
         help="Time until it ends without a violation; shrinking has as much again.")  # fmt: skip
@@ -75,7 +84,10 @@ def explore(scenarios: tuple[str, ...], **asked: Any) -> int:
     plan, corpus_notes = _plan(scenarios, asked)
     for note in corpus_notes:
         click.echo(f"floodmark: {note}", err=True)
-    with stop_on_interrupt() as stop, with_server(plan.subject) as subject:
+    with (
+        stop_on_interrupt() as stop,
+        with_server(plan.subject, [*plan.shelf, *(entry.scenario for entry in plan.given)]) as subject,
+    ):
         return _Command(asked=asked, plan=replace(plan, subject=subject), stop=stop).carry_out()
 
 
@@ -97,6 +109,7 @@ def _print_drawn(asked: int | None) -> int:
 def _plan(scenarios: Sequence[str], asked: dict[str, Any]) -> tuple[Plan, list[str]]:
     """What is explored, and what of the corpus cannot be used."""
     from harness.cli.run import check_sut
+    from harness.engine.level import refuse
     from harness.explore.changing import exploring_form
     from harness.explore.drawing import draw_scenario
     from harness.explore.exploration import Corpus, CorpusEntry, Plan
@@ -113,9 +126,13 @@ def _plan(scenarios: Sequence[str], asked: dict[str, Any]) -> tuple[Plan, list[s
     check_sut(asked["sut"], asked["mutant"], "sim", "continuous")
     check_expected(asked["expected"], asked["sut"])
     subject = Subject(
-        sut=asked["sut"], mutant=asked["mutant"], expected=asked["expected"], import_path=import_path()
+        sut=asked["sut"],
+        mutant=asked["mutant"],
+        expected=asked["expected"],
+        sql=asked["sql"],
+        import_path=import_path(),
     )
-    SimulatedLevel().refuse(subject.order(draw_scenario(0), 0))
+    refuse(subject.order(draw_scenario(0), 0), SimulatedLevel())
     seed = fresh_seed() if asked["seed"] is None else asked["seed"]
     asked["seed"] = seed
     named = [scenario for scenario in load_many(scenarios) if "sim" in scenario.levels] if scenarios else []

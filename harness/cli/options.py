@@ -100,25 +100,35 @@ def refuse_on_at(level: str, on: str | None) -> None:
         raise UsageError(message, fix="add --level sim, or leave --on out")
 
 
+sql_option = option("--sql", type=click.Choice(["model", "real"]), default=None,
+                    help="Level sim: what answers your lookup's SQL: SQLite, or a database server.  "
+                         "[default: real for an own client or --schema, else model]")  # fmt: skip
+
+
 def own_files_options(command: _Command) -> _Command:
-    """`--schema`, `--data`, `--records`: the files of the user's own tables and input."""
+    """`--schema`, `--data`, `--records`: the files of the user's own tables and input; `--sql`: who answers."""
     file = click.Path(path_type=Path)
     for one in (
         option("--schema", "own_schema", type=file, default=None, metavar="FILE.sql",
-                help="SQL that makes the tables of your lookup (levels live, spark)."),
+                help="SQL that makes the tables of your lookup, in a real server."),
         option("--data", "own_data", type=file, multiple=True, metavar="FILE",
                 help="Fills these tables: SQL, or CSV or JSON lines named after their table; repeatable."),
         option("--records", "own_records", type=file, default=None, metavar="FILE.jsonl",
                 help="The input, a JSON object a record: key, and if you like id, ts, and what your lookup reads."),
     ):  # fmt: skip
         command = one(command)
-    return command
+    return sql_option(command)
 
 
 def own_files_words(asked: Mapping[str, Any]) -> list[str]:
     """The same options as words of a command line."""
     data = [("--data", file) for file in asked["own_data"]]
-    named = [("--schema", asked["own_schema"]), *data, ("--records", asked["own_records"])]
+    named = [
+        ("--schema", asked["own_schema"]),
+        *data,
+        ("--records", asked["own_records"]),
+        ("--sql", asked["sql"]),
+    ]
     return [word for name, file in named if file is not None for word in (name, str(file))]
 
 

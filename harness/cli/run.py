@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 _WHERE = {"level": "sim", "runner": "continuous", "cluster": None, "master": None, "tags": ()}
 """For saved finds: options of the whole command, as they are unless the command line gives them."""
 _WHAT = {"sut": None, "mutant": None, "expected": None, "seed": None, "settings": (), "own_schema": None,
-         "own_data": (), "own_records": None}  # fmt: skip
+         "own_data": (), "own_records": None, "sql": None}  # fmt: skip
 """For a saved find: options that would change what it shows, as they are unless the command line gives them."""
 
 
@@ -110,7 +110,11 @@ def run(scenarios: tuple[str, ...], **asked: Any) -> int:
     loaded = [
         apply_settings(
             with_asked_files(
-                scenario, schema=one["own_schema"], data=one["own_data"], records=one["own_records"]
+                scenario,
+                schema=one["own_schema"],
+                data=one["own_data"],
+                records=one["own_records"],
+                sql=one["sql"],
             ),
             one["settings"],
         )
@@ -201,6 +205,7 @@ def _with_saved(scenario: Scenario, asked: Mapping[str, Any], *, fresh_seed: int
             "own_schema": "--schema",
             "own_data": "--data",
             "own_records": "--records",
+            "sql": "--sql",
         }
         changes = [option for name, option in named.items() if options[name]]
         mine = {name: options[name] for name in ("sut", "mutant", "expected", "seed")}

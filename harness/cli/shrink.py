@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.cli.completion import scenario_names
-from harness.cli.options import invariant_option, option
+from harness.cli.options import invariant_option, option, sql_option
 from harness.system.errors import Exit, UsageError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from harness.explore.find import Find
     from harness.explore.shrink import Runs, ShrinkStep
     from harness.history.event import Event
-    from harness.scenario.model import Scenario
+    from harness.scenario.model import Scenario, Sql
 
 _BUDGET_S = 120.0
 
@@ -35,6 +35,7 @@ _BUDGET_S = 120.0
 @option("--mutant", default=None, metavar="NAME|MODULE:ATTR", help="With a scenario: a planted defect.")
 @option("--expected", default=None, metavar="MODULE:FUNCTION|none",
         help="With a scenario: as of `floodmark run`.")  # fmt: skip
+@sql_option
 @option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
         help="With a scenario: the seed of the run; a saved find has its own.")  # fmt: skip
 @invariant_option
@@ -95,8 +96,13 @@ class _ToShrink:
     sut: str | None
     mutant: str | None
     expected: str | None
+    sql: Sql | None
     seed: int
     invariants: tuple[str, ...]
+
+    def of(self, scenario: Scenario) -> Scenario:
+        """`scenario`, with the `sql` that was asked for."""
+        return scenario if self.sql is None else scenario.model_copy(update={"sql": self.sql})
 
     def chosen(
         self, shown: Sequence[tuple[str, str]], *, meant: Sequence[str] = ()
@@ -127,7 +133,7 @@ def _found(target: str, asked: _ToShrink, run: Runs) -> Find | None:
     if differs:
         click.echo(f"floodmark: {differs}")
         check_sut(options["sut"], options["mutant"], "sim", "continuous")
-    return replace(find, **options)
+    return replace(find, scenario=asked.of(find.scenario), **options)
 
 
 def _of_scenario(scenario: Scenario, asked: _ToShrink, run: Runs) -> Find:
@@ -141,7 +147,7 @@ def _of_scenario(scenario: Scenario, asked: _ToShrink, run: Runs) -> Find:
     sut = asked.sut or REFERENCE
     check_sut(sut, asked.mutant, "sim", "continuous")
     bare = Find(
-        scenario=scenario,
+        scenario=asked.of(scenario),
         seed=asked.seed,
         invariant="",
         kind="",
@@ -206,7 +212,7 @@ def _recorded(told: ReportedRun, asked: _ToShrink) -> Recorded:
 
     order, shown = told.order, asked.chosen(told.shown)
     find = Find(
-        scenario=order.scenario,
+        scenario=asked.of(order.scenario),
         seed=order.seed,
         invariant=shown[0][0],
         kind=shown[0][1],

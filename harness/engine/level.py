@@ -243,8 +243,8 @@ class Opening:
     note_mark: Callable[[str], None] = lambda mark: None
     """Called with a mark before processes start that have it in their environment, as `NAME=VALUE`."""
     announce: Callable[[str], None] = lambda text: None
-    suts: Collection[str] = ()
-    """The systems under test of the runs; level sim opens a real server for one that has its own client."""
+    has_server: bool = False
+    """Whether level sim opens a real server, for the runs that ask one (`asks_a_server`)."""
     world: str = "auto"
     """The kind of that server's world."""
 
@@ -278,6 +278,15 @@ Levels = Callable[[str], Level]
 """Finds a level by its name."""
 
 
+def asks_a_server(order: AnyOrder) -> bool:
+    """Whether its lookup's SQL goes to a real server at level sim, too. Raises as `load_lookup`."""
+    if not isinstance(order, Order):
+        return False
+    scenario = order.scenario
+    is_real = scenario.sql == "real" or (scenario.sql is None and scenario.own_schema is not None)
+    return is_real or needs_a_server(order.sut)
+
+
 def refuse(order: AnyOrder, level: Level) -> None:
     """Raises UsageError if `order` cannot run at `level`: the file does not list it, or a fault cannot act there."""
     if isinstance(order, Order):
@@ -286,22 +295,37 @@ def refuse(order: AnyOrder, level: Level) -> None:
         if level.name not in scenario.levels:
             message = f"scenario {scenario.scenario} does not run at level {level.name}"
             raise UsageError(message, fix=f"choose --level {' or '.join(scenario.levels)}")
+        if scenario.sql is not None:
+            _refuse_sql(order, level)
         if scenario.own_schema is not None:
-            _refuse_own_tables(order, level)
+            _refuse_own_tables(order)
     level.refuse(order)
 
 
-def _refuse_own_tables(order: Order, level: Level) -> None:
+def _refuse_sql(order: Order, level: Level) -> None:
+    """Refuse an `sql` that this run cannot have."""
+    sql = order.scenario.sql
+    if sql == "model" and level.needs_world:
+        message = f"--sql model is SQLite at level sim, and a run at level {level.name} has a real server"
+        raise UsageError(message, fix="leave --sql out, or run it with --level sim")
+    if sql == "model" and needs_a_server(order.sut):
+        message = f"--sut {order.sut} brings its own client, which SQLite cannot answer"
+        raise UsageError(message, fix="leave --sql out")
+    if sql == "real" and not level.needs_world and ":" not in order.sut:
+        message = f"--sql real is for a lookup of your own, and the statements of {order.sut} are known"
+        raise UsageError(message, fix="leave --sql out, or name your lookup: --sut MODULE:ATTR")
+
+
+def _refuse_own_tables(order: Order) -> None:
     """Refuse own tables that this run cannot have; reads their files, to find a mistake before anything starts."""
     schema = order.scenario.own_schema
     assert schema is not None, "the scenario names a schema"
     if ":" not in order.sut:
         message = f"--sut {order.sut} reads the table `customer`, not those of {schema}"
         raise UsageError(message, fix="name your own lookup: --sut MODULE:ATTR")
-    if not (level.needs_world or needs_a_server(order.sut)):
-        message = f"{schema} makes tables in a real server, and at level {level.name} a lookup with the pool has none"
-        fix = "run it with --level live, or give the lookup a client of its own; --records alone can be had here too"
-        raise UsageError(message, fix=fix)
+    if order.scenario.sql == "model":
+        message = f"{schema} makes tables in a real server, and --sql model has none"
+        raise UsageError(message, fix="leave --sql out")
     from harness.database.own_tables import read_own_tables  # noqa: PLC0415 - pulls in a database's client
 
     read_own_tables(schema, order.scenario.data or ())

@@ -15,7 +15,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from harness.engine.level import Levels, Observer, Opening, Play, RunSite, Stop, refuse
+from harness.engine.level import Levels, Observer, Opening, Play, RunSite, Stop, asks_a_server, refuse
 from harness.engine.perform import perform
 from harness.history.verdict import Outcome
 from harness.scenario.order import AnyOrder
@@ -68,7 +68,7 @@ class OpenLevels:
         self._stop = stop
         self._opening = threading.Lock()
         self._worlds: Worlds | None = None
-        self._plays: dict[tuple[str, str], Play] = {}
+        self._plays: dict[tuple[str, bool], Play] = {}
         """By level; of a repeatable one, also by system under test."""
         self._sighted: dict[str, None] = {}
         """The levels whose canaries were seen."""
@@ -144,12 +144,13 @@ class OpenLevels:
 
     def _play(self, order: AnyOrder) -> Play:
         name, plan = order.level, self._plan
-        key = (name, order.sut if plan.levels(name).repeatable else "")
+        has_server = plan.levels(name).repeatable and asks_a_server(order)
+        key = (name, has_server)
         if key not in self._plays:
             opening = Opening(
                 lanes=plan.lanes,
                 announce=lambda text: self._observer.phase(name, text),
-                suts=[order.sut],
+                has_server=has_server,
                 world=plan.world,
             )
             if self._worlds is not None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from harness.engine.level import Level, Opening, Play, RunRecord, RunSite, refuse
+from harness.engine.level import Level, Opening, Play, RunRecord, RunSite, asks_a_server, refuse
 from harness.engine.perform import outcome_of
 from harness.history.text import digest_of
 from harness.history.verdict import NO_EVIDENCE, Outcome
@@ -133,7 +133,7 @@ def count(
 
 def opening_for(orders: Iterable[AnyOrder]) -> Opening:
     """What a level gets that these orders are run at."""
-    return Opening(suts=list(dict.fromkeys(order.sut for order in orders)))
+    return Opening(has_server=any(map(asks_a_server, orders)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -104,7 +104,7 @@ def _shrunk(
 ) -> Group:
     invariant, kind = violation
     find = Find(
-        scenario=sighting.entry.scenario,
+        scenario=subject.order(sighting.entry.scenario, sighting.entry.seed).scenario,
         seed=sighting.entry.seed,
         invariant=invariant,
         kind=kind,

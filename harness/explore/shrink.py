@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 from pydantic import ValidationError
 
-from harness.engine.level import Opening, Play, RunRecord, RunSite, Stop
+from harness.engine.level import Opening, Play, RunRecord, RunSite, Stop, asks_a_server
 from harness.engine.perform import judged_by_order
 from harness.explore.find import Find
 from harness.explore.smaller import (
@@ -95,16 +95,17 @@ def open_runs(stop: Stop | None = None) -> Iterator[Runs]:
         made += 1
         if made % _COLLECT_EVERY == 0:
             gc.collect(1)
-        if find.sut not in plays:
-            plays[find.sut] = stack.enter_context(level.open(Opening(suts=[find.sut])))
+        has_server = asks_a_server(find.order)
+        if has_server not in plays:
+            plays[has_server] = stack.enter_context(level.open(Opening(has_server=has_server)))
         try:
-            record = plays[find.sut](find.order, site)
+            record = plays[has_server](find.order, site)
             assert isinstance(record, RunRecord), "level sim runs operators"
             return SeenRun(record=record, judgement=judged_by_order(find.order, record))
         except FloodmarkError:
             return None
 
-    plays: dict[str, Play] = {}
+    plays: dict[bool, Play] = {}
     with ExitStack() as stack:
         yield run
 

@@ -87,6 +87,7 @@ _TOGETHER: Final[tuple[tuple[Path, ...], ...]] = (
 """Fields that need each other, so that they are removed at once."""
 _SECTIONS: Final = (
     "rescale", "task", "tags", "expects", "sink", "lookups_from", "pitfall", "mutant", "effects", "levels", "budget",
+    "sql",
 )  # fmt: skip
 _NICE_MS: Final = (
     *(n * 10**power for power in range(3) for n in (1, 2, 5)),

@@ -7,14 +7,14 @@ it is made; a violation that the reference shows in the same run too is none of 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Final, Literal
 
-from harness.engine.level import Opening, Play, RunRecord, RunSite
+from harness.engine.level import Opening, Play, RunRecord, RunSite, asks_a_server
 from harness.engine.perform import judged_by_order
 from harness.explore.changing import change, shortened
 from harness.explore.drawing import draw_scenario
@@ -22,7 +22,7 @@ from harness.explore.features import Feature, features_of
 from harness.history.verdict import NO_EVIDENCE, Judgement, Outcome
 from harness.levels.sim.level import SimulatedLevel, record_of
 from harness.levels.sim.run import simulate_scenario
-from harness.scenario.model import Scenario
+from harness.scenario.model import Scenario, Sql
 from harness.scenario.order import REFERENCE, Order
 from harness.sut.defects import variant_of
 from harness.sut.registry import SUTS
@@ -56,6 +56,8 @@ class Subject:
     """A planted defect, or `MODULE:ATTR` of the user's own; of the reference only."""
     expected: str | None = None
     import_path: tuple[str, ...] = ()
+    sql: Sql | None = None
+    """Replaces the `sql` of each scenario, if it is given."""
     play: Play | None = None
     """Makes its runs against a server (`with_server`); None: level sim makes them without one."""
 
@@ -70,6 +72,8 @@ class Subject:
 
     def order(self, scenario: Scenario, seed: int) -> Order:
         """The run of this subject in `scenario`."""
+        if self.sql is not None:
+            scenario = scenario.model_copy(update={"sql": self.sql})
         return Order(
             scenario=scenario,
             level="sim",
@@ -130,9 +134,10 @@ def made(candidate: Candidate) -> Scenario:
 
 
 @contextmanager
-def with_server(subject: Subject) -> Iterator[Subject]:
-    """The same subject, for which a server runs while the block lasts if its own client needs one."""
-    with SimulatedLevel().open(Opening(suts=[subject.sut])) as play:
+def with_server(subject: Subject, scenarios: Iterable[Scenario]) -> Iterator[Subject]:
+    """The same subject, for which a server runs while the block lasts if it asks one in one of `scenarios`."""
+    has_server = any(asks_a_server(subject.order(scenario, 0)) for scenario in scenarios)
+    with SimulatedLevel().open(Opening(has_server=has_server)) as play:
         yield replace(subject, play=play)
 
 

@@ -66,6 +66,7 @@ Pitfall = Literal[
     "lost-completion",
 ]
 """A common mistake in the use of asynchronous lookups, by its name in `harness.judge.pitfalls`."""
+Sql = Literal["model", "real"]
 FilePath = Annotated[str, Field(min_length=1)]
 _Invariant = Annotated[str, WithJsonSchema({"type": "string", "enum": list(INVARIANTS)})]
 
@@ -121,6 +122,12 @@ class Scenario(Part):
         default=None,
         description="A file of JSON lines with the records of the input, in place of those that the seed draws: `key`, "
         "and if you like `id`, `ts`, and what else the lookup reads.",
+    )
+    sql: Sql | None = Field(
+        default=None,
+        description="What answers your lookup's SQL at level sim. `model`: SQLite, SELECTs of table `customer` alone; "
+        "`real`: a database server of this machine, in no virtual time. Absent: `real` if the lookup brings its own "
+        "client or has a `schema`, else `model`. Other levels have a real server.",
     )
     effects: OwnEffects | None = Field(
         default=None, description="The table that the lookup writes to; absent: it only reads."

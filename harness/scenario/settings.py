@@ -35,13 +35,19 @@ _SUBTASKS = 2
 
 
 def with_asked_files(
-    scenario: Scenario, *, schema: Path | None, data: Sequence[Path], records: Path | None
+    scenario: Scenario,
+    *,
+    schema: Path | None = None,
+    data: Sequence[Path] = (),
+    records: Path | None = None,
+    sql: str | None = None,
 ) -> Scenario:
-    """`scenario` with the files that the command line names in place of its own. Raises UsageError."""
+    """`scenario` with the files and the `sql` of the command line in place of its own. Raises UsageError."""
     asked = {
         **({} if schema is None else {"schema": str(schema)}),
         **({"data": [str(path) for path in data]} if data else {}),
         **({} if records is None else {"records": str(records)}),
+        **({} if sql is None else {"sql": sql}),
     }
     if not asked:
         return scenario

@@ -14,7 +14,7 @@ from harness.system.json_types import Json
 
 OPTIONS = (
     "level", "world", "proxy", "sut", "expected", "seed", "runs", "jobs", "mutant", "report", "format", "keep",
-    "budget", "runner", "cluster", "master", "on", "schema", "data", "records", "set", "tag", "offline",
+    "budget", "runner", "cluster", "master", "on", "schema", "data", "records", "sql", "set", "tag", "offline",
     "quiet", "verbose", "no-color", "fail-on", "baseline", "open",
 )  # fmt: skip
 """The options of `docs/reference/command-line.md` that a project may set."""

@@ -32,7 +32,7 @@ from harness.database.simulated.replies import (
     refused_in,
 )
 from harness.database.simulated.server import Control, SimulatedSession, look_up
-from harness.database.simulated.tables import Branch, StatementFailed, Transaction
+from harness.database.simulated.tables import BY_SQLITE, Branch, StatementFailed, Transaction
 
 _MS: Final = 1000
 
@@ -341,7 +341,7 @@ def _select(sql: str, session: SimulatedSession, args: Sequence[object], done: D
     if not session.is_lookups and not (is_select and "customer" in begins):
         raise UnknownStatement(sql)
     if not is_select:
-        message = f"at level sim a lookup's statements are executed by SQLite, and only SELECTs: {sql}"
+        message = f"only SELECTs; {BY_SQLITE}: {sql}"
         return Reply(code=SYNTAX, message=message)
     server = session.server
     if server.customers_holder not in (None, session):

@@ -20,6 +20,7 @@ from typing import Any, Final, Generic, TypeVar
 from msgspec import Struct
 
 _MS: Final = 1000
+BY_SQLITE: Final = "at level sim the database is SQLite, and --sql real asks a server"
 _AWAY: Final = "floodmark_renamed"
 _UPDATE: Final = ("UPDATE customer SET ver = :ver, tier = tier + 1 WHERE k = :k AND part IS :part",)
 _DELETE: Final = (
@@ -136,7 +137,7 @@ class Customers:
         except sqlite3.Error as error:
             codes = {"no such column": 1054, "no such table": 1146}
             code = next((code for words, code in codes.items() if words in str(error)), 1064)
-            raise StatementFailed(code, f"{error}: {sql}; at level sim the database is SQLite") from error
+            raise StatementFailed(code, f"{error}: {sql}; {BY_SQLITE}") from error
         return rows, round(self._slept_s * _MS)
 
     def _sqlite(self) -> sqlite3.Connection:

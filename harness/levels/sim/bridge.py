@@ -10,7 +10,7 @@ import re
 import select
 import socket
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -25,11 +25,13 @@ from harness.proxy.mysql.dialogue import (
     CACHED_METADATA,
     COMPRESS,
     OPTIONAL_METADATA,
+    QUERY_ATTRIBUTES,
     TLS,
     ZSTD,
     counted,
 )
 from harness.proxy.mysql.frames import HEADER_BYTES, framed
+from harness.system.clock import Deadline, pause
 from harness.system.errors import WorldError
 
 _connect: Final = socket.socket.connect
@@ -52,6 +54,7 @@ _NOT_OFFERED: Final = (
     | CACHED_METADATA
     | CLIENT.LOCAL_FILES
     | CLIENT.CONNECT_ATTRS
+    | QUERY_ATTRIBUTES
     | 1 << 29
 )
 """What would hide the packets, be no statement, or name the process (a client sends its pid). 1 << 29: progress."""
@@ -66,6 +69,8 @@ _OF_LOGIN: Final = (
 _NATIVE: Final = b"mysql_native_password"
 _SALT: Final = b"floodmark's own salt"
 _UTF8: Final = 45
+_DEADLOCK_S: Final = 10.0
+_LOOK_AGAIN_S: Final = 0.001
 _LIMITS: Final = ", ".join(
     f"SESSION {name} = {_YEAR_S}"
     for name in ("innodb_lock_wait_timeout", "lock_wait_timeout", "wait_timeout", "interactive_timeout")
@@ -78,7 +83,15 @@ _ERROR: Final = 0xFF
 _LOCKED: Final = re.compile(
     r"---TRANSACTION(?:(?!---TRANSACTION).)*?\nLOCK WAIT.*?thread id (\d+)", re.DOTALL
 )
-_WAITS: Final = re.compile("waiting for table|user lock|metadata lock", re.IGNORECASE)
+_LOCK_WAITS: Final = (
+    "SELECT STRAIGHT_JOIN waits.PROCESSLIST_ID, holds.PROCESSLIST_ID FROM performance_schema.data_lock_waits AS one"
+    " JOIN performance_schema.threads AS waits ON waits.THREAD_ID = one.REQUESTING_THREAD_ID"
+    " JOIN performance_schema.threads AS holds ON holds.THREAD_ID = one.BLOCKING_THREAD_ID"
+)
+"""MySQL's monitor leaves out a reader that waits; MariaDB has no such table."""
+_WAITS: Final = re.compile(
+    "waiting for (?:table|backup lock|global read lock)|user lock|metadata lock", re.IGNORECASE
+)
 
 
 def number_at(buffer: bytes, at: int, size: int) -> int:
@@ -257,11 +270,23 @@ class Bridge:
 
     def waiting(self) -> set[int]:
         """The numbers of the sessions whose statements wait for a lock, as the one says who grants it."""
-        found = {int(number) for number in _LOCKED.findall(self._rows("SHOW ENGINE INNODB STATUS")[0][2])}
+        if "MariaDB" in self._version:
+            found = {int(number) for number in _LOCKED.findall(self._rows("SHOW ENGINE INNODB STATUS")[0][2])}
+        else:
+            found = self._waiting_in_mysql()
         for number, *_, state, _sql in (row[:8] for row in self._rows("SHOW FULL PROCESSLIST")):
             if state and _WAITS.search(state):
                 found.add(number)
         return found
+
+    def _waiting_in_mysql(self) -> set[int]:
+        """Looks until no deadlock is left: MySQL finds one some milliseconds after its last statement began to wait."""
+        deadline = Deadline(_DEADLOCK_S)
+        while True:
+            pairs = self._rows(_LOCK_WAITS)
+            if deadline.passed or not _has_cycle(pairs):
+                return {waits for waits, _ in pairs}
+            pause(_LOOK_AGAIN_S)
 
     def kill_query(self, session: RealSession) -> None:
         """End the statement of a session."""
@@ -299,6 +324,17 @@ class Bridge:
             session.close()
         if self._asked is not None:
             self._asked._force_close()  # noqa: SLF001 - as in `RealSession.close`
+
+
+def _has_cycle(pairs: Iterable[tuple[int, int]]) -> bool:
+    """Whether some of these sessions (who waits, who holds) wait for each other."""
+    waits_for: dict[int, set[int]] = {}
+    for waits, holds in pairs:
+        waits_for.setdefault(waits, set()).add(holds)
+    while free := [one for one, others in waits_for.items() if not others & waits_for.keys()]:
+        for one in free:
+            del waits_for[one]
+    return bool(waits_for)
 
 
 class Parked:

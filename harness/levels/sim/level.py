@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 
+from harness.database.driver import AsyncMySqlDriver
 from harness.database.simulated.controls import executor_of
 from harness.database.simulated.hub import Actor, Hub
 from harness.database.simulated.link import SimulatedLink
@@ -23,7 +24,7 @@ from harness.database.simulated.tables import Customers, SimulatedTables
 from harness.database.simulated.tape import MemoryRecorder, Tape
 from harness.engine.expectation import find_expected
 from harness.engine.findings import fault_record
-from harness.engine.level import Opening, Play, RunRecord, RunSite, refuse_at_level
+from harness.engine.level import Opening, Play, RunRecord, RunSite, asks_a_server, refuse_at_level
 from harness.engine.run import recorded
 from harness.history.event import FaultEvent
 from harness.judge.checkers.judge import uncollected
@@ -36,7 +37,7 @@ from harness.levels.sim.subtask_loop import SubtaskLoop, outer_loop_kept
 from harness.scenario.order import Order
 from harness.scenario.outcome import SIMULATED_SERVER, FaultTime, WorldDescription
 from harness.sut.calm_twin import CalmTwin, Questions
-from harness.sut.registry import REFERENCE_EMITTER, load_lookup, needs_a_server, needs_threads
+from harness.sut.registry import REFERENCE_EMITTER, load_lookup, needs_threads
 from harness.sut.variant import HONEST, Variant
 from harness.system.choices import Draw
 from harness.system.errors import SutError, UsageError
@@ -87,8 +88,8 @@ class SimulatedLevel:
 
     @contextmanager
     def open(self, opening: Opening) -> Iterator[Play]:
-        """Opens a world's server if a lookup has a client of its own; else nothing."""
-        if not any(map(needs_a_server, opening.suts)):
+        """Opens a world's server if a run asks one; else nothing."""
+        if not opening.has_server:
             yield self.play
             return
         from harness.levels.sim.real_tables import real_tables  # noqa: PLC0415 - pulls in a database's client
@@ -107,6 +108,7 @@ class SimulatedLevel:
             return record_of(play())
         refuse_at_level(order.scenario, self.name)
         rows, row_bytes = customers(order.scenario, order.seed), order.scenario.workload.row_bytes
+        server = server if asks_a_server(order) else None
         ask = partial(ask_in_child, rows=rows, row_bytes=row_bytes, server=server)
         if server is None:
             expected, values = find_expected(order, rows, ask=ask)
@@ -203,7 +205,7 @@ def ask_simulated(
             twin = CalmTwin(
                 questions,
                 lookup=load_lookup(questions.sut),
-                driver=AsyncSimulatedDriver(link, loop=loop),
+                driver=AsyncSimulatedDriver(link, loop=loop) if server is None else AsyncMySqlDriver(AT),
                 tell=lines.append,
             )
             asking = loop.create_task(twin.ask())

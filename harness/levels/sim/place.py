@@ -17,6 +17,7 @@ from functools import partial
 from types import CodeType
 from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
+from harness.database.driver import AsyncDriver, AsyncMySqlDriver
 from harness.database.simulated.hub import Actor, Hub
 from harness.database.simulated.link import SimulatedLink
 from harness.database.simulated.statements import select
@@ -28,7 +29,7 @@ from harness.faults.parts.triggers import Phase
 from harness.faults.simulated.acts import RunningAttempt, SimulatedRun
 from harness.history.event import Effect, Row, TableRead, cause_of
 from harness.history.journal import Journal
-from harness.levels.sim.drivers import AsyncSimulatedDriver, BlockingClient, SimulatedDriver
+from harness.levels.sim.drivers import AT, AsyncSimulatedDriver, BlockingClient, SimulatedDriver
 from harness.levels.sim.own_modules import ModulesOfRun
 from harness.levels.sim.subtask_loop import SubtaskLoop
 from harness.scenario.claims import AUDIT, DEAD_LETTERS
@@ -174,7 +175,7 @@ class _HostingRun(SimulatedRun, Protocol):
     """(function under test, attempt) -> the function with the faults of calls around it."""
 
     wire: Wire | None
-    """How a user's own client reaches the database; None: only the pool does."""
+    """How the lookup reaches a real server; None: the server is simulated."""
 
     def started(self, attempt: SimulatedAttempt) -> None:
         """Called when the attempt has its journal, loop and store."""
@@ -222,8 +223,10 @@ class SimulatedPlace:
             finally:
                 loop.wind_up()
 
-    def lookups(self, loop: asyncio.AbstractEventLoop) -> AsyncSimulatedDriver:
+    def lookups(self, loop: asyncio.AbstractEventLoop) -> AsyncDriver:
         assert isinstance(loop, SubtaskLoop), "an attempt of level sim has a loop of level sim"
+        if self._run.wire is not None:
+            return AsyncMySqlDriver(AT)
         return AsyncSimulatedDriver(self._link, loop=loop)
 
     @property

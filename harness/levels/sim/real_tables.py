@@ -24,6 +24,7 @@ from harness.levels.sim.bridge import Bridge
 from harness.levels.sim.wire import Wire, no_real_sockets
 from harness.scenario.claims import own_table
 from harness.system.errors import WorldError
+from harness.world.mysql_server import LOCK_WAITS
 from harness.world.setup.opening import open_world
 from harness.world.world import DATABASE, World
 
@@ -218,7 +219,7 @@ _AGAIN_MS: Final = 10
 def real_tables(opening: Opening) -> Iterator[RealTables]:
     """A server while the block lasts. Raises WorldError."""
     kind = "auto" if opening.world == "simulated" else opening.world
-    with open_world(kind, announce=opening.announce) as world:
+    with open_world(kind, needs=frozenset({LOCK_WAITS}), announce=opening.announce) as world:
         with connect(world.root.at(world.direct, "")) as connection, connection.cursor() as cursor:
             cursor.execute("SET GLOBAL innodb_flush_log_at_trx_commit = 0")  # no run outlives the server
             # For `SET pseudo_thread_id`: sessions have the numbers of the simulated server.

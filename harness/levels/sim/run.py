@@ -84,7 +84,7 @@ def simulate_scenario(
 ) -> Simulated:
     """Run `order` at level sim, whatever its level. `expected`: the results of a user's lookup.
 
-    `server`: the real server for a lookup with a client of its own; the process is then this run's alone.
+    `server`: the real server that the lookup asks; the process is then this run's alone.
 
     Raises CannotHere for a fault that sim cannot inject, and SutError if the function under test breaks a rule.
     """

@@ -89,7 +89,7 @@ class Simulation:
     """None: the run does not rescale."""
     _coordinates: Coordinator | None = None
     wire: Wire | None = None
-    """How a user's own client reaches the database; None: only the pool does."""
+    """How the lookup reaches a real server; None: the server is simulated."""
     refusal: SutError | None = None
     """The rule that the function under test breaks; such a run is not judged."""
 

@@ -66,22 +66,20 @@ class _Client:
 
     def __init__(
         self,
-        link: SimulatedLink,
-        bridge: Bridge,
+        dialer: Dialer,
         *,
         alarm: Alarm,
         deliver: Callable[[bytes], None],
         lost: Callable[[Exception | None], None],
     ) -> None:
         """`deliver` gets the server's bytes; `lost` is called once, by whoever ends the connection."""
-        self._link = link
-        self._bridge = bridge
+        self._dialer = dialer
         self._alarm = alarm
         self._deliver = deliver
         self._lost = lost
         self._dialogue = Dialogue()
-        self._connection: SimulatedConnection = link.connect(is_automatic=True)
-        self._connection.opens = partial(BridgedSession, bridge=bridge)
+        self._connection: SimulatedConnection = dialer.link.connect(is_automatic=True)
+        self._connection.opens = partial(BridgedSession, bridge=dialer.bridge)
         self._connection.gone = self._gone
         self._flight: WireFlight | None = None
         self._unsent: deque[Command] = deque()
@@ -95,7 +93,7 @@ class _Client:
     def greet(self) -> WireFlight:
         """Connect: the flight that brings the greeting, or what became of it."""
         flight = self._flight = WireFlight(self._connection, self._alarm, self._landed)
-        self._link.send(flight)
+        self._dialer.link.send(flight)
         return flight
 
     def write(self, data: bytes) -> None:
@@ -108,9 +106,7 @@ class _Client:
             self._packet += part.data
             if part.packet is None:
                 why = self._dialogue.session.why_lost
-                raise SutError(
-                    f"level sim cannot follow the client's packets: {why}", fix="run it with --level live"
-                )
+                self._dialer.end_run(f"level sim cannot follow the packets of the lookup's client: {why}")
             if not part.ends:
                 continue
             exchange = part.packet.message
@@ -152,9 +148,9 @@ class _Client:
             sql=sql,
             args=(command,),
             command=command,
-            known=self._bridge.sizes.get(exchange.text, ()),
+            known=self._dialer.bridge.sizes.get(exchange.text, ()),
         )
-        self._link.send(flight)
+        self._dialer.link.send(flight)
 
     def _landed(self, flight: Flight) -> None:
         assert isinstance(flight, WireFlight), "a user's client sends its own flights"
@@ -163,12 +159,12 @@ class _Client:
             return
         command, reply, session = flight.command, flight.reply, self._connection.session
         if flight.code is not None:
-            self._bridge.met_error(flight.code)
+            self._dialer.bridge.met_error(flight.code)
         if reply is not None and reply.rows:
             self._deliver(reply.rows[0][0])
         elif flight.code is None:
             if session is not None:  # else the server has ended it while the greeting was under way
-                self._answer(self._bridge.greeting(session.number))
+                self._answer(self._dialer.bridge.greeting(session.number))
         elif flight.code not in _LOST:
             self._fail(command, flight.code, flight.message)
         elif command is not None and flight.passed:
@@ -197,7 +193,7 @@ class _Client:
         """A proxy or a server that goes closes the connection or resets it: both are drawn."""
         if not self.is_over:
             self.is_over = True
-            is_reset = self._link.draw.bits(1)
+            is_reset = self._dialer.link.draw.bits(1)
             self._lost(
                 ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET)) if is_reset else None
             )
@@ -209,9 +205,9 @@ class _Client:
         self.is_over = True
         self._unsent.clear()
         if self._flight is not None:
-            self._link.abandon(self._flight)
+            self._dialer.link.abandon(self._flight)
         self._connection.gone = None
-        self._link.close(self._connection)
+        self._dialer.link.close(self._connection)
         self._lost(None)
 
     def vanish(self) -> None:
@@ -246,13 +242,16 @@ class _NoSocket:
 class WireTransport(asyncio.Transport):
     """asyncio's end of a connection. Mutable."""
 
-    def __init__(self, link: SimulatedLink, bridge: Bridge, *, loop: SubtaskLoop) -> None:
+    def __init__(self, dialer: Dialer) -> None:
         super().__init__({"socket": _NoSocket(), "peername": (AT.host, AT.port), "sockname": (AT.host, 0)})
-        self._loop = loop
+        self._loop = dialer.loop
         self.client = _Client(
-            link, bridge, alarm=loop, deliver=self._received, lost=lambda why: self._soon(self._lose, why)
+            dialer,
+            alarm=dialer.loop,
+            deliver=self._received,
+            lost=lambda why: self._soon(self._lose, why),
         )
-        self.lost: asyncio.Future[None] = loop.create_future()
+        self.lost: asyncio.Future[None] = dialer.loop.create_future()
         self._protocol: Any = None
         self._is_closing = False
         self._is_lost = False
@@ -342,23 +341,15 @@ class WireTransport(asyncio.Transport):
 class BlockingSocket(_NoSocket):
     """The end of a client that blocks the loop's thread, and so its whole attempt. Mutable."""
 
-    def __init__(
-        self,
-        link: SimulatedLink,
-        bridge: Bridge,
-        *,
-        actor: Actor,
-        caught_up: Callable[[], None],
-        limit_s: float | None,
-    ) -> None:
+    def __init__(self, dialer: Dialer, *, actor: Actor, limit_s: float | None) -> None:
         """Raises ConnectionRefusedError."""
         self._actor = actor
-        self._caught_up = caught_up
+        self._caught_up = dialer.loop.catch_up
         self._limit_s = limit_s
         self._data = b""
         self._is_over = False
         self._why: Exception | None = None
-        self.client = _Client(link, bridge, alarm=actor.hub, deliver=self._received, lost=self._lose)
+        self.client = _Client(dialer, alarm=actor.hub, deliver=self._received, lost=self._lose)
         if self.client.greet().doom == REFUSED:
             self._wait(lambda: self._is_over)
             raise _refused()
@@ -484,9 +475,9 @@ class Dialer:
     def __init__(
         self, link: SimulatedLink, bridge: Bridge, *, loop: SubtaskLoop, refuse: Callable[[SutError], None]
     ) -> None:
-        self._link = link
-        self._bridge = bridge
-        self._loop = loop
+        self.link = link
+        self.bridge = bridge
+        self.loop = loop
         self._refuse = refuse
         self._clients: list[_Client] = []
 
@@ -495,7 +486,7 @@ class Dialer:
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
         """See `loop.create_connection`."""
         self._refuse_elsewhere(host, port)
-        transport, protocol = WireTransport(self._link, self._bridge, loop=self._loop), protocol_factory()
+        transport, protocol = WireTransport(self), protocol_factory()
         self._clients.append(transport.client)
         is_refused = transport.client.greet().doom == REFUSED
         try:
@@ -513,9 +504,7 @@ class Dialer:
     ) -> BlockingSocket:
         """See `socket.create_connection`."""
         self._refuse_elsewhere(*address)
-        made = BlockingSocket(
-            self._link, self._bridge, actor=actor, caught_up=self._loop.catch_up, limit_s=limit_s
-        )
+        made = BlockingSocket(self, actor=actor, limit_s=limit_s)
         self._clients.append(made.client)
         return made
 
@@ -530,9 +519,12 @@ class Dialer:
 
     def refuse(self, what: str) -> NoReturn:
         """End the run: the lookup leaves the simulation."""
-        message = (
+        self.end_run(
             f"the lookup {what}, and level sim reaches nothing but the run's database ({_line_of_user()})"
         )
+
+    def end_run(self, message: str) -> NoReturn:
+        """End the run at level sim. Raises SutError; if the lookup swallows it, the run ends all the same."""
         error = SutError(message, fix="run it with --level live")
         self._refuse(error)
         raise error

@@ -174,7 +174,7 @@ class _Site:
         if volume is not None:
             container.with_kwargs(labels=dict(self.labels), mounts=[volume.mount])
         # Options only: the image's entrypoint puts the server's program before them.
-        options = server_options(needs=self._needs, server_id=server_id)
+        options = server_options(mariadb="mariadb" in image, needs=self._needs, server_id=server_id)
         return container.with_command([*options, f"--loose-innodb-redo-log-capacity={REDO_BYTES}"])
 
     def toxiproxy(self, image: str, control: Address) -> DockerContainer:

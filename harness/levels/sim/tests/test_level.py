@@ -130,7 +130,7 @@ class _OfThePool:
 
 def _own(folder: Path) -> Scenario:
     (folder / "orders.jsonl").write_text("".join(f'{{"key": {n % 9}, "amount": {n}}}\n' for n in range(60)))
-    return with_asked_files(scenario(), schema=None, data=(), records=folder / "orders.jsonl")
+    return with_asked_files(scenario(), records=folder / "orders.jsonl")
 
 
 def test_records_of_a_file_are_the_input_of_a_lookup_object_of_the_pool_u4(
@@ -156,17 +156,19 @@ def test_what_needs_threads_or_a_server_is_refused_u4(
 ) -> None:
     _import_as(monkeypatch, "mine_of_sim", lookup=_Threaded)
     blocking = Order(scenario=scenario(), level="sim", seed=4, sut="mine_of_sim:lookup")
-    schema = scenario().model_copy(update={"own_schema": "a.sql"})
+    schema = scenario().model_copy(update={"own_schema": "a.sql", "sql": "model"})
 
     with pytest.raises(
         UsageError, match="blocks, so its calls run on threads, and level sim has one"
     ) as of_lookup:
         refuse(blocking, SimulatedLevel())
-    with pytest.raises(UsageError, match=r"a\.sql makes tables in a real server") as of_tables:
+    with pytest.raises(
+        UsageError, match=r"a\.sql makes tables in a real server, and --sql model has none"
+    ) as of_tables:
         refuse(Order(scenario=schema, level="sim", seed=4, sut="mine_of_sim:lookup"), SimulatedLevel())
 
     assert "--level live" in of_lookup.value.fix
-    assert "--level live" in of_tables.value.fix
+    assert "leave --sql out" in of_tables.value.fix
 
 
 def _import_as(monkeypatch: pytest.MonkeyPatch, name: str, **attributes: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -108,7 +109,7 @@ def test_faults_of_the_server_and_of_links_act_on_a_real_client_d5(performed: Pe
 def test_one_seed_gives_one_history_in_another_process_d2(performed: Performed, tmp_path: Path) -> None:
     program = f"""
 from harness.levels.sim.tests.test_own_clients_sim import *
-with SimulatedLevel().open(Opening(suts=["{CLIENTS}:AioMySql"], world="local")) as play:
+with SimulatedLevel().open(Opening(has_server=True, world="local")) as play:
     order = Order(scenario=CUT, level="sim", seed=5, sut="{CLIENTS}:AioMySql")
     print(perform(order, play=play, site=RunSite(run_id="other", folder=Path("{tmp_path}/other"))).history)
 """
@@ -233,6 +234,20 @@ def old_asyncmy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if made.returncode:
         pytest.skip(f"asyncmy {OLD_ASYNCMY} cannot be installed here: {made.stderr.strip()[-200:]}")
     return folder
+
+
+def test_each_operation_of_an_old_asyncmy_is_answered_as_by_the_server_itself_d1(old_asyncmy: Path) -> None:
+    program = (
+        f"import sys; sys.path[:0] = {[str(old_asyncmy), str(ROOT)]}\n"
+        "from harness.levels.sim.tests.asyncmy_operations import main\nmain()"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    told = json.loads(ran.stdout)
+    assert told["version"] == OLD_ASYNCMY
+    assert [operation for operation, _ in told["virtual"]] == ["ask", "error", "stream", "cancel", "pool"]
+    assert dict(told["virtual"])["cancel"] == [["late", 0]], "the answer of the query before"
+    assert told["virtual"] == told["direct"]
 
 
 def test_an_old_asyncmy_is_convicted_of_a_cancelled_querys_answer_d4(

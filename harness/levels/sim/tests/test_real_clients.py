@@ -335,6 +335,17 @@ def test_a_lock_is_waited_for_by_the_virtual_clock_and_the_transaction_survives_
     assert monotonic_us() - began_us < 1_000_000, "20 virtual seconds"
 
 
+def test_a_reader_that_has_written_nothing_waits_for_a_lock_too_d7(tables: RealTables) -> None:
+    async def reads(wired: Wired) -> None:
+        await asyncio.sleep(0.1)
+        with closing(await session(wired)) as connection:
+            wired.say(await ask(connection, "SELECT tier FROM customer WHERE k = 1 LOCK IN SHARE MODE"))
+
+    [(ms, _, rows)] = play(tables, locks_a_row, reads).said
+    assert rows == [(0,)]
+    assert 20_000 <= ms <= 20_100
+
+
 def test_a_statement_that_is_only_slow_is_not_parked_beside_one_that_waits_d3(tables: RealTables) -> None:
     async def waits(wired: Wired) -> None:
         with closing(await session(wired)) as connection:
@@ -557,7 +568,7 @@ def test_sessions_that_contend_give_one_trace_whatever_the_hash_seed_d2(
     )
     others = [
         subprocess.Popen(
-            [sys.executable, "-c", program], env={"PYTHONHASHSEED": str(seed), "PATH": "/usr/bin:/bin"},
+            ["env", f"PYTHONHASHSEED={seed}", sys.executable, "-c", program],
             stdout=subprocess.PIPE, text=True,
         )
         for seed in (1, 2)
@@ -575,6 +586,20 @@ def test_a_server_that_is_gone_is_an_error_of_the_environment_u4(tables: RealTab
         await ask(connection, "SELECT 1")
 
     with pytest.raises(WorldError, match="the server of level sim has gone"):
+        play(tables, script)
+
+
+def test_a_packet_that_cannot_be_followed_ends_the_run_even_if_the_lookup_swallows_it_d10(
+    tables: RealTables,
+) -> None:
+    async def script(wired: Wired) -> None:
+        reader, writer = await asyncio.open_connection(wired.at.host, wired.at.port)
+        await reader.read(1)
+        with suppress(Exception):
+            writer.write(b"\x01\0\0\x07?")
+        writer.close()
+
+    with pytest.raises(SutError, match="cannot follow the packets of the lookup's client"):
         play(tables, script)
 
 

@@ -127,6 +127,14 @@ with SimulatedLevel().open(Opening(has_server=True, world="local")) as play:
     assert Path(other.stdout.strip()).read_bytes() == here.history.read_bytes()
 
 
+def shop_at_sim(folder: Path) -> Scenario:
+    """Own tables and records, as at level live."""
+    shop(folder)
+    file = folder / "shop.yaml"
+    file.write_text(file.read_text().replace("levels: [live]", "levels: [sim, live]"))
+    return load(file)
+
+
 @pytest.mark.parametrize(
     ("lookup", "found"),
     [
@@ -138,11 +146,7 @@ with SimulatedLevel().open(Opening(has_server=True, world="local")) as play:
 def test_a_lookup_that_writes_is_judged_by_its_rows_at_sim_u4(
     performed: Performed, tmp_path: Path, lookup: str, found: set[tuple[str, str]]
 ) -> None:
-    shop(tmp_path)
-    file = tmp_path / "shop.yaml"
-    file.write_text(file.read_text().replace("levels: [live]", "levels: [sim, live]"))
-
-    outcome = performed(load(file), f"{CLIENTS}:{lookup}")
+    outcome = performed(shop_at_sim(tmp_path), f"{CLIENTS}:{lookup}")
 
     assert kinds(outcome) == found, told(outcome)
 

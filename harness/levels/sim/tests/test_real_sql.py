@@ -16,13 +16,20 @@ from harness.database.simulated.tables import Customers, StatementFailed
 from harness.engine.level import refuse
 from harness.history.verdict import Outcome
 from harness.levels import level_named
-from harness.levels.live.tests.test_own_clients_live import shop
 from harness.levels.sim.drivers import AT
 from harness.levels.sim.real_tables import RealTables
-from harness.levels.sim.tests.test_own_clients_sim import CUT, LATE, Performed, kinds, opened, performed
+from harness.levels.sim.tests.test_own_clients_sim import (
+    CUT,
+    LATE,
+    Performed,
+    kinds,
+    opened,
+    performed,
+    shop_at_sim,
+)
 from harness.levels.sim.tests.test_real_clients import CALM
 from harness.levels.sim.tests.wired_clients import Wired, play
-from harness.scenario.file import apply_settings, load
+from harness.scenario.file import apply_settings
 from harness.scenario.order import Order
 from harness.system.errors import SutError, UsageError
 from harness.testing import running
@@ -145,11 +152,7 @@ def test_one_seed_gives_one_history_in_another_process_with_the_pool_d2(
 def test_own_tables_are_had_with_the_pool_too_and_the_rows_are_judged_u4(
     performed: Performed, tmp_path: Path, lookup: str, found: set[tuple[str, str]]
 ) -> None:
-    shop(tmp_path)
-    file = tmp_path / "shop.yaml"
-    file.write_text(file.read_text().replace("levels: [live]", "levels: [sim, live]"))
-
-    outcome = performed(load(file), f"{LOOKUPS}:{lookup}")
+    outcome = performed(shop_at_sim(tmp_path), f"{LOOKUPS}:{lookup}")
 
     assert kinds(outcome) == found, told(outcome)
 

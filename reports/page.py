@@ -121,7 +121,7 @@ class _Drawn:
     open_rows: Sequence[OpenRow]
     passed: Sequence[InvariantVerdict]
     not_claimed: Sequence[InvariantVerdict]
-    point: tuple[int, str] | None
+    point: tuple[int, str, str] | None
     """In a sweep: the message at which the job was killed, and `before` or `after`."""
 
 

@@ -28,9 +28,18 @@ from reports.conviction import (
     variant_in_words,
 )
 from reports.job_section import JobSection
-from reports.reading import JOB, Causes, Reading, Tone, counted_in, counts_towards, headline_of, title_of
+from reports.reading import (
+    Causes,
+    Reading,
+    Tone,
+    counted_in,
+    counts_towards,
+    headline_of,
+    is_of_job,
+    title_of,
+)
 from reports.run_section import RunSection, section_of
-from reports.sweep_strip import point_in_words, strip_lines, strips_of
+from reports.sweep_strip import Strip, point_in_words, strip_lines, strips_of
 
 _COLOURS = {Tone.GOOD: "green", Tone.BAD: "red", Tone.OPEN: "yellow"}
 _OUTCOME_COLOURS = {
@@ -96,13 +105,8 @@ def print_outcomes(
                 _say(_text(line), console)
         _say(_headline(headline_of(outcomes, counted)), console)
         return
-    few, causes = len(sections) <= _RUNS_IN_FULL, Causes.of(outcomes)
-    told_by_strip = {run for strip in strips for run in strip.told_after(few=few)}
-    for index, section in enumerate(sections):
-        _print_heading(section, console)
-        has_details = causes.first_of(index) is None and index not in told_by_strip
-        if has_details and (few or section.reading.tone is not Tone.GOOD):
-            _print_details(section, console)
+    causes = Causes.of(outcomes)
+    _print_runs(sections, strips, causes, console)
     for strip in strips:
         for line in strip_lines(strip):
             _say(_text(line), console)
@@ -110,6 +114,21 @@ def print_outcomes(
         _say(_text(sentence), console)
     if several:
         _say(_headline(headline_of(outcomes, counted)), console)
+
+
+def _print_runs(
+    sections: Sequence[RunSection], strips: Sequence[Strip], causes: Causes, console: Console
+) -> None:
+    """The runs of which a strip does not say enough."""
+    few = len(sections) <= _RUNS_IN_FULL
+    told_by_strip = {run for strip in strips for run in strip.told_after(few=few)}
+    for index, section in enumerate(sections):
+        if index in told_by_strip and not few:
+            continue
+        _print_heading(section, console)
+        has_details = causes.first_of(index) is None and index not in told_by_strip
+        if has_details and (few or section.reading.tone is not Tone.GOOD):
+            _print_details(section, console)
 
 
 def _print_heading(section: RunSection, console: Console) -> None:
@@ -222,7 +241,7 @@ def _verdicts(outcome: RunOutcome) -> Table:
     table.add_column("observed", justify="right")
     table.add_column("why")
     for verdict in outcome.judgement.invariants:
-        if outcome.level == JOB and verdict.outcome is Outcome.NOT_CLAIMED:
+        if is_of_job(outcome.level) and verdict.outcome is Outcome.NOT_CLAIMED:
             continue  # "not claimed" below lists them
         aside = "" if counts_towards(outcome, verdict) else " (does not decide)"
         is_meant = verdict.outcome is Outcome.FAIL and verdict.invariant in outcome.convicts

@@ -17,6 +17,7 @@ from harness.history.invariants import CATALOGUE
 from harness.history.verdict import InvariantVerdict, Outcome
 from harness.scenario.outcome import CountedRun, RunOutcome
 from harness.scenario.symptom import counts_for, decisive_in, error_cause
+from harness.system.levels import LEVELS
 from reports.losses import words_of
 
 OUTCOME_MEANING = {
@@ -39,10 +40,13 @@ def describe_invariant(invariant: str) -> str:
     return CATALOGUE[invariant].says
 
 
-JOB = "job"
-"""The level of a whole job, whose history is seen from outside."""
 _SIMULATED = "sim"
 """The level without a database."""
+
+
+def is_of_job(level: str) -> bool:
+    """Whether runs of that level are of whole jobs, seen from outside."""
+    return level in LEVELS and LEVELS[level].runs_jobs
 
 
 class Tone(StrEnum):
@@ -153,7 +157,7 @@ def violates(outcome: RunOutcome) -> str:
 def _without_values(outcome: RunOutcome) -> Reading:
     if outcome.judgement.outcome is Outcome.FAIL:
         early = f" It stopped early: {outcome.error}." if outcome.error else ""
-        lost = f"The job's table shows: {words_of(outcome.judgement)}. " if outcome.level == JOB else ""
+        lost = f"The job's table shows: {words_of(outcome.judgement)}. " if is_of_job(outcome.level) else ""
         sentence = f"{lost}{violates(outcome)}{early}"
         return Reading(tone=Tone.BAD, word="violated", sentence=sentence)
     if outcome.interrupted or outcome.error:
@@ -162,7 +166,7 @@ def _without_values(outcome: RunOutcome) -> Reading:
     if outcome.judgement.outcome is Outcome.PASS:
         kept = sum(v.outcome is Outcome.PASS for v in outcome.judgement.invariants)
         plural = "invariant holds" if kept == 1 else "invariants hold"
-        where = "this history, seen from outside" if outcome.level == JOB else "this history"
+        where = "this history, seen from outside" if is_of_job(outcome.level) else "this history"
         sentence = f"{kept} {plural} in {where}; none is violated."
         return Reading(tone=Tone.GOOD, word="conformant", sentence=sentence)
     return Reading(tone=Tone.OPEN, word="undecided", sentence=_why_undecided(outcome))

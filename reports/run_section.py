@@ -18,7 +18,7 @@ from reports.banner import Banner, banner_of
 from reports.conviction import Conviction, convictions_of
 from reports.history_view import HistoryView, read_view
 from reports.job_section import JobSection, job_section_of
-from reports.reading import JOB, Reading, counts_towards, read_run
+from reports.reading import Reading, counts_towards, is_of_job, read_run
 
 _FEW = 10
 """A pass on fewer observations is reported as a threat."""
@@ -97,7 +97,7 @@ def _of_world(outcome: RunOutcome) -> Iterator[str]:
 
 def _few(outcome: RunOutcome) -> Iterator[str]:
     for verdict in outcome.judgement.invariants:
-        if outcome.level == JOB and verdict.invariant not in _OF_ROWS:
+        if is_of_job(outcome.level) and verdict.invariant not in _OF_ROWS:
             continue  # they count faults, starts and exits, of which a run of a job has few
         if verdict.outcome is Outcome.PASS and 0 < verdict.observed < _FEW:
             seen = "1 observation" if verdict.observed == 1 else f"{verdict.observed} observations"
@@ -121,7 +121,7 @@ class RunSection:
 
 def section_of(outcome: RunOutcome, *, stored: HistoryFile | None = None) -> RunSection:
     """Read the history of `outcome` and gather what a report shows of it."""
-    if outcome.judgement.guarantee is None and outcome.level != JOB:
+    if outcome.judgement.guarantee is None and not is_of_job(outcome.level):
         outcome = replace(outcome, judgement=explained_file(outcome.judgement, outcome.history))
     view = read_view(outcome.history, judgement=outcome.judgement)
     return RunSection(

@@ -13,9 +13,11 @@ from typing import Final
 from harness.history.values import brief
 from harness.scenario.outcome import RunOutcome
 from reports.losses import words_of
-from reports.reading import Tone, read_run
+from reports.reading import Tone, is_of_job, read_run
 
 _KILL: Final = "kill_at_message"
+_SINK: Final = "sink"
+_LINKS: Final = (_SINK, "lookups")
 _MOMENTS: Final = ("before", "after")
 _LINE: Final = 60
 """Points in a line of text."""
@@ -24,7 +26,7 @@ _SIGNS: Final = {Tone.GOOD: ".", Tone.BAD: "X", Tone.OPEN: "?"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StripPoint:
-    """One run of a sweep: the job was killed before or after its n-th message to the sink."""
+    """One run of a sweep: the job was killed before or after its n-th message over a link."""
 
     n: int
     moment: str
@@ -44,10 +46,11 @@ class StripPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strip:
-    """All points of one job under one scenario."""
+    """All points of one job and one link under one scenario."""
 
     scenario: str
     sut: str
+    link: str
     rows: tuple[tuple[str, tuple[StripPoint, ...]], ...]
     """`before` and `after`, each with its points by n."""
 
@@ -70,49 +73,58 @@ class Strip:
         bad = sum(point.tone is Tone.BAD for point in self.points)
         undecided = sum(point.tone is Tone.OPEN for point in self.points)
         more = f", {undecided} showed nothing" if undecided else ""
-        return f"{len(self.points)} crash points tried: {bad} broke a promise{more}."
+        of_link = "" if self.link == _SINK else f" of the {self.link}' link"
+        return f"{len(self.points)} crash points{of_link} tried: {bad} broke a promise{more}."
 
 
-def crash_point_of(outcome: RunOutcome) -> tuple[int, str] | None:
-    """The n and the moment of a run whose only fault is a kill at a message; None of any other."""
+def crash_point_of(outcome: RunOutcome) -> tuple[int, str, str] | None:
+    """The n, the moment and the link of a run whose only fault is a kill at a message; None of any other."""
     faults = outcome.plan.get("faults")
-    if outcome.level != "job" or not isinstance(faults, list | tuple) or len(faults) != 1:
+    if not is_of_job(outcome.level) or not isinstance(faults, list | tuple) or len(faults) != 1:
         return None
     (fault,) = faults
     when = fault.get("when") if isinstance(fault, Mapping) and fault.get("do") == _KILL else None
-    if not isinstance(when, Mapping) or when.get("sink") != "message":
+    link = next((link for link in _LINKS if isinstance(when, Mapping) and when.get(link) == "message"), None)
+    if link is None or not isinstance(when, Mapping):
         return None
-    return int(when.get("nth", 1)), str(when.get("moment", "before"))
+    return int(when.get("nth", 1)), str(when.get("moment", "before")), link
 
 
 def point_in_words(outcome: RunOutcome) -> str:
-    """` before message 3`; empty: the run is no crash point."""
+    """` before message 3`, ` after lookups message 3`; empty: the run is no crash point."""
     point = crash_point_of(outcome)
-    return "" if point is None else f" {point[1]} message {point[0]}"
+    if point is None:
+        return ""
+    n, moment, link = point
+    return f" {moment} message {n}" if link == _SINK else f" {moment} {link} message {n}"
 
 
 def strips_of(outcomes: Sequence[RunOutcome], *, places: Sequence[int] | None = None) -> tuple[Strip, ...]:
-    """One for each job and scenario of which at least two crash points were tried.
+    """One for each job, scenario and link of which at least two crash points were tried.
 
     `places`: the place of each outcome among all runs; None: they are all runs.
     """
-    found: dict[tuple[str, str], list[StripPoint]] = {}
+    found: dict[tuple[str, str, str], list[StripPoint]] = {}
     for index, outcome in enumerate(outcomes):
         point = crash_point_of(outcome)
         if point is not None:
             place = index if places is None else places[index]
-            found.setdefault((outcome.scenario, outcome.sut), []).append(_point(place, outcome, *point))
+            n, moment, link = point
+            found.setdefault((outcome.scenario, outcome.sut, link), []).append(
+                _point(place, outcome, n, moment)
+            )
     return tuple(
         Strip(
             scenario=scenario,
             sut=sut,
+            link=link,
             rows=tuple(
                 (moment, of_moment)
                 for moment in _MOMENTS
                 if (of_moment := tuple(sorted((p for p in points if p.moment == moment), key=lambda p: p.n)))
             ),
         )
-        for (scenario, sut), points in found.items()
+        for (scenario, sut, link), points in found.items()
         if len(points) > 1
     )
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.cli.options import option, own_files_options, own_files_words, refuse_no_world, run_options
+from harness.system.levels import LEVELS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 @option("--profile", type=click.Choice(["lookup", "operator", "pipeline"]), default=None,
         help="The list of scenarios and seeds.  [default: what fits --sut]")  # fmt: skip
 @option("--level", type=click.Choice(["sim", "live"]), default=None,
-        help="sim: virtual time; live: processes, a real server and a proxy; a pipeline is always real.  "
-             "[default: sim]")  # fmt: skip
+        help="sim: virtual time; live: processes, a real server and a proxy.  "
+             "[default: sim; of a pipeline: live]")  # fmt: skip
 @option("--expected", default=None, metavar="MODULE:FUNCTION|none",
         help="What your function, or job, must give: `def expected(record, rows) -> list`; none: values are not "
              "judged.  [default: what it gives alone, without faults]")  # fmt: skip
@@ -62,7 +63,7 @@ def certify(**asked: Any) -> int:
     profile = profile_named(asked["profile"] or fitting_profile(asked["sut"]))
     wanted = _Asked(profile=profile, asked=asked)
     level = wanted.level()
-    subject, planned = wanted.of_job() if profile.name == "pipeline" else wanted.of_python(level)
+    subject, planned = wanted.of_job(level) if profile.name == "pipeline" else wanted.of_python(level)
     certification = Certification(
         subject=subject,
         profile=profile.name,
@@ -87,9 +88,12 @@ class _Asked:
     asked: dict[str, Any]
 
     def level(self) -> str:
+        from harness.levels.job.order import IN_REAL_TIME, IN_VIRTUAL_TIME
         from harness.system.errors import UsageError
 
         level: str = self.asked["level"] or self.profile.level
+        if self.profile.name == "pipeline":
+            level = IN_VIRTUAL_TIME if level == "sim" else IN_REAL_TIME
         if level not in self.profile.levels:
             message = f"profile {self.profile.name} does not run at level {level}"
             raise UsageError(
@@ -157,14 +161,15 @@ class _Asked:
         files = [file for file in (own["schema"], *own["data"], own["records"]) if file is not None]
         return python_subject(sut, expected=asked["expected"], own_files=files), planned
 
-    def of_job(self) -> tuple[SubjectOfCertificate, list[PlannedRun]]:
+    def of_job(self, at: str) -> tuple[SubjectOfCertificate, list[PlannedRun]]:
         from harness.conform.certifying import PlannedRun
         from harness.conform.profiles import job_subject
         from harness.levels import level_named
         from harness.levels.job.job_scenarios import apply_job_settings, load_jobs
-        from harness.levels.job.order import job_named, job_order
+        from harness.levels.job.order import IN_VIRTUAL_TIME, job_named, job_order
         from harness.levels.job.records import read_input
         from harness.levels.job.unmet import refuse_unmet
+        from harness.levels.virtual.level import needs_real_time
         from harness.sut.user_code import import_path
         from harness.system.errors import CannotHere
 
@@ -174,17 +179,20 @@ class _Asked:
             job = job.model_copy(
                 update={"claims": job.claims.model_copy(update={"expected": asked["expected"]})}
             )
-        level, planned = level_named("job"), []
+        level, planned = level_named(at), []
         for chosen in self._chosen():
             ((_, scenario),) = load_jobs([chosen.scenario])
             try:
+                if at == IN_VIRTUAL_TIME and needs_real_time(scenario):
+                    raise CannotHere(f"scenario {chosen.scenario} cannot run in virtual time")  # noqa: TRY301
                 refuse_unmet(job, scenario, read_input(job, scenario, seed=self._seeds()[0]))
             except CannotHere as unmet:
                 click.echo(f"floodmark: left out: {unmet.what}", err=True)
                 continue
             for seed in self._seeds():
                 order = job_order(
-                    apply_job_settings(scenario, chosen.settings),
+                    level=at,
+                    scenario=apply_job_settings(scenario, chosen.settings),
                     source=chosen.scenario,
                     job=job,
                     named=named,
@@ -229,8 +237,9 @@ class _Asked:
         """The command that makes the certificate again."""
         asked = self.asked
         words = ["floodmark", "certify", "--sut", asked["sut"], "--profile", self.profile.name]
-        words += [] if level == "job" else ["--level", level]
-        words += [] if level == "sim" else ["--world", asked["world"], "--proxy", asked["proxy"]]
+        if not LEVELS[level].runs_jobs or asked["level"] is not None:
+            words += ["--level", asked["level"] or level]
+        words += [] if LEVELS[level].repeats else ["--world", asked["world"], "--proxy", asked["proxy"]]
         for name in ("expected", "mutant"):
             words += [f"--{name}", asked[name]] if asked[name] else []
         words += [word for name in asked["more"] for word in ("--scenario", name)]
@@ -250,6 +259,8 @@ def _not_shown(profile: CertificationProfile, level: str, planned: list[PlannedR
         )
     if level == "live":
         yield "Spark: at level live a subtask is a process of its own, without Spark's scheduling and retries."
+    if LEVELS[level].runs_jobs:
+        yield LEVELS[level].not_shown
     yield from profile.not_shown
     yield "Performance."
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 from harness.cli.serving import flink_command
 from harness.conform.script_difference import SERVED, script_difference
 from harness.explore.difference import ComparedRun, measured, parting_in, parting_of, verdicts_of
-from harness.history.read import read_whole
+from harness.history.read import read_outside, read_whole
 from harness.history.strict_json import integers_of_any_length
 from harness.history.text import event_json
 from harness.judge.checkers.judge import Malformed
@@ -31,6 +31,7 @@ from harness.sut.user_code import add_current_folder
 from harness.sut.variant import HONEST, Variant
 from harness.system.errors import HistoryError, NothingRan, SutError, UsageError
 from harness.system.json_types import Json
+from harness.system.levels import LEVELS
 from harness.testing.running import checked_sut, history_of, load, order_of, refuse_blind_judge, run_of
 
 Document = Mapping[str, Any]
@@ -131,6 +132,8 @@ def _histories(path: Path) -> list[Path]:
         raise UsageError(f"there is no file or folder {path}", fix="name a history, or a folder of a report")
     forms = ("jsonl", "jsonl.gz", "jsonl.zst", "parquet", "arrow")
     found = sorted(one for form in forms for one in path.rglob(f"*.{form}"))
+    # Beside the history of a job's run stands what the job read.
+    found = [one for one in found if one.name.startswith("history.")] or found
     if not found:
         raise NothingRan(f"{path} holds no history", fix="name a history, or a folder of a report")
     return found
@@ -142,15 +145,14 @@ def _read(path: Path, *, name: str) -> ComparedRun:
     if isinstance(judged, Malformed):
         breaches = "\n".join(f"  line {breach.line}: {breach.say}" for breach in judged.breaches)
         raise HistoryError(f"{path} breaks the format of histories\n{breaches}")
-    if judged.view:
-        raise UsageError(f"{path} is a history seen from outside", fix="compare histories of an operator")
-    header, events = read_whole(path)
+    header, events = read_outside(path) if judged.view else read_whole(path)
     about = header.run if isinstance(header.run, Mapping) else {}
+    level = LEVELS.get(about.get("level", ""))
     return ComparedRun(
         name=name,
         events=[event_json(event) for event in events],
         judgement=explained_file(judged, path),
-        in_one_order=about.get("level") == "sim",
+        in_one_order=level is not None and level.repeats,
         seed=about.get("seed"),
     )
 

@@ -22,6 +22,7 @@ from harness.cli.options import (
     on_option,
     only_option,
     option,
+    server_option,
     speech_options,
     sql_option,
 )
@@ -63,6 +64,9 @@ _FOUND = Path("found")
         help="Go on after a violation; all are grouped by invariant, class and shrunk shape.")  # fmt: skip
 @click.option("--print", "prints", is_flag=True,
               help="Print the scenario that --seed draws, as a file for `floodmark run`, and end.")  # fmt: skip
+@option("--job", default=None, metavar="FILE|COMMAND",
+        help="Explore a whole job in virtual time instead of --sut: as of `floodmark job`.")  # fmt: skip
+@server_option
 @only_option
 @on_option("Send the runs to Spark's executors: local[N], local-cluster[N,C,MB] or spark://HOST:PORT.")
 @speech_options
@@ -81,6 +85,11 @@ def explore(scenarios: tuple[str, ...], **asked: Any) -> int:
 
     if asked["prints"]:
         return _print_drawn(asked["seed"])
+    if asked["job"] is not None:
+        from harness.cli.job_finds import explore_job
+
+        asked["budget_s"] = _seconds(asked["budget"])
+        return explore_job(scenarios, asked)
     plan, corpus_notes = _plan(scenarios, asked)
     for note in corpus_notes:
         click.echo(f"floodmark: {note}", err=True)
@@ -130,6 +139,7 @@ def _plan(scenarios: Sequence[str], asked: dict[str, Any]) -> tuple[Plan, list[s
         mutant=asked["mutant"],
         expected=asked["expected"],
         sql=asked["sql"],
+        world=asked["world"],
         import_path=import_path(),
     )
     refuse(subject.order(draw_scenario(0), 0), SimulatedLevel())

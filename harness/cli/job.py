@@ -6,8 +6,10 @@ Invariant: every mistake in the arguments, the job file and the scenarios is rep
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+import shlex
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,16 +20,19 @@ from harness.cli.options import (
     baseline_option,
     earlier_report,
     fail_on_option,
+    lanes_option,
     open_option,
     option,
     run_options,
     runs_option,
     tag_option,
 )
+from harness.system.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from harness.explore.job_find import JobFind
     from harness.levels.job.job_file import JobFile
     from harness.levels.job.job_scenario import JobScenario
     from harness.levels.job.order import JobOrder
@@ -35,13 +40,18 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("scenarios", nargs=-1, metavar="[SCENARIO]...", shell_complete=job_scenario_names)
-@option("--job", "given", required=True, metavar="FILE|COMMAND",
-        help="The job: a job.toml, a folder with one, a command, or module:function.")  # fmt: skip
+@option("--job", "given", default=None, metavar="FILE|COMMAND",
+        help="A job.toml, a folder with one, a command, or module:function.  [a saved find: its own]")  # fmt: skip
+@option("--level", type=click.Choice(["job", "sim"]), default=None,
+        help="job: real processes, proxy and time; sim: virtual time, for a job in Python.  "
+             "[default: job; of `all`: sim where job and scenario can]")  # fmt: skip
 @option("--calm-only", is_flag=True,
         help="Run the job once without faults, to see that it works and how fast it is.")  # fmt: skip
 @option("--sweep", is_flag=True,
         help="Kill the whole job at each message to the sink in turn, before and after it; SCENARIO gives the records "
              "only.  [default scenario: killed-at-message]")  # fmt: skip
+@option("--kills", type=click.IntRange(min=1, max=2), default=1, show_default=True,
+        help="With --sweep: 2 kills the start after the first kill too, at drawn pairs of messages.")  # fmt: skip
 @option("--expected", default=None, metavar="MODULE:FUNCTION|calm|none",
         help="What the table must hold: `def expected(record, rows) -> list`, or of all `records` where rows are of "
              "keys; calm: what the job writes without faults; none: values are not judged.  [default: "
@@ -49,8 +59,7 @@ if TYPE_CHECKING:
 @runs_option
 @option("--data-seed", type=click.IntRange(min=0), default=None,
         help="Seed of the records and rows, the same in all runs.  [default: that of the first run]")  # fmt: skip
-@option("--jobs", type=click.IntRange(min=1), default=None,
-        help="Parallel runs, each in its own world.  [default: 1]")  # fmt: skip
+@lanes_option
 @fail_on_option
 @option("--set", "settings", multiple=True, metavar="KEY=VALUE",
         help="Set a field of the scenario: records=100, faults.kill.when.nth=3.")  # fmt: skip
@@ -64,13 +73,39 @@ def job(scenarios: tuple[str, ...], **asked: Any) -> int:
     Exit code: 0 all hold, 1 a violation, 2 interrupted, 4 bad usage, job file or scenario, 5 nothing ran,
     10 unknown or vacuous, 11 the environment failed, or the job does not work without faults.
     """
+    from harness.cli.job_finds import run_job_find
     from harness.cli.run_campaign import run_campaign
     from harness.engine.campaign import few_of
 
     asked["baseline"] = earlier_report(asked["baseline"])
+    if (find := _find_in(scenarios, asked)) is not None:
+        return run_job_find(find, Path(scenarios[0]), {name: asked[name] for name in CAMPAIGN})
+    if asked["given"] is None:
+        raise UsageError("no job was named", fix="write --job job.toml, or name the file of a saved find")
     orders = list(_Asked(names=scenarios, asked=asked).orders())
     title = few_of(list(dict.fromkeys(order.scenario.scenario for order in orders)))
     return run_campaign(orders, title=title, **{name: asked[name] for name in CAMPAIGN}).exit_code
+
+
+def order_again(words: str) -> JobOrder:
+    """The one run that the command `words` makes, as `JobOrder.again` has it. Raises UsageError if it cannot."""
+    asked = dict(job.make_context("floodmark job", shlex.split(words)[2:]).params)
+    names = asked.pop("scenarios")
+    if (find := _find_in(names, asked)) is not None:
+        return replace(find.order, again=words)
+    (order,) = _Asked(names=names, asked=asked).orders()
+    return order
+
+
+def _find_in(scenarios: Sequence[str], asked: dict[str, Any]) -> JobFind | None:
+    """The saved find, if that is what is named and no job is."""
+    from harness.cli.job_finds import find_of_file, is_file_of_job
+    from harness.levels.job.job_scenarios import load_jobs
+
+    if asked["given"] is not None or len(scenarios) != 1 or not is_file_of_job(Path(scenarios[0])):
+        return None
+    ((file, scenario),) = load_jobs(scenarios)
+    return None if scenario.shows is None else find_of_file(file)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +118,8 @@ class _Asked:
     def orders(self) -> Iterator[JobOrder]:
         """The orders of all runs, the scenarios one after the other. Raises for every mistake of the arguments."""
         from harness.levels import level_named
-        from harness.levels.job.order import job_named, job_order
+        from harness.levels.job.order import IN_REAL_TIME, IN_VIRTUAL_TIME, job_named, job_order
+        from harness.levels.virtual.level import needs_real_time
         from harness.sut.user_code import add_current_folder, import_path
         from harness.system.choices import fresh_seed
 
@@ -93,11 +129,12 @@ class _Asked:
             claims = job_file.claims.model_copy(update={"expected": asked["expected"]})
             job_file = job_file.model_copy(update={"claims": claims})
         add_current_folder()
-        level = level_named("job")
+        level = IN_VIRTUAL_TIME if asked["level"] == "sim" else IN_REAL_TIME
         seed = asked["seed"] if asked["seed"] is not None else fresh_seed()
         data_seed = asked["data_seed"] if asked["data_seed"] is not None else seed
         made = partial(
             job_order,
+            level=level,
             job=job_file,
             named=named,
             environment=dict(os.environ),
@@ -107,20 +144,37 @@ class _Asked:
             fails_on_pitfall=asked["fail_on"] == "pitfall",
         )
         more = tuple(self._more())
-        for source, scenario, named_alone in self._selected(job_file):
+        selected = self._selected(job_file)
+        chooses = asked["level"] is None and "all" in self.names and not asked["sweep"]
+        if chooses and self._can_be_virtual(made(selected[0][1], source="", seed=seed)):
+            made = partial(made, level=IN_VIRTUAL_TIME)
+        for source, scenario, named_alone in selected:
             for number in range(seed, seed + (1 if asked["calm_only"] else asked["runs"])):
                 seeded = partial(made, seed=number, data_seed=None if data_seed == number else data_seed)
                 order = seeded(scenario, source=source, more=more, named_alone=named_alone)
+                if chooses and needs_real_time(order.scenario):
+                    order = replace(order, level=IN_REAL_TIME)
                 if number == seed:
-                    level.refuse(order)
+                    level_named(order.level).refuse(order)
                 yield from self._swept(order, seeded) if asked["sweep"] else [order]
+
+    def _can_be_virtual(self, order: JobOrder) -> bool:
+        """Whether the job stays in virtual time while nothing disturbs it; says why not."""
+        from harness.levels.virtual.level import leaves_virtual_time
+
+        why = leaves_virtual_time(order, world=self.asked["world"])
+        if why and not self.asked["quiet"]:
+            click.echo(f"level    job, in real time: {why}", err=True)
+        return not why
 
     def _swept(self, order: JobOrder, made: Callable[..., JobOrder]) -> Iterator[JobOrder]:
         """Instead of `order` one order for each crash point of its calm twin."""
         from harness.levels.job.job_scenarios import apply_job_settings, load_jobs
-        from harness.levels.job.sweep import SWEPT, calm_points, settings_of
+        from harness.levels.job.sweep import SWEPT, SWEPT_TWICE, calm_points, settings_of, settings_of_pair
 
-        ((_, base),) = load_jobs([SWEPT])
+        is_twice = self.asked["kills"] > 1
+        source = SWEPT_TWICE if is_twice else SWEPT
+        ((_, base),) = load_jobs([source])
         points = calm_points(
             order,
             world=self.asked["world"],
@@ -129,10 +183,14 @@ class _Asked:
             announce=lambda text: None if self.asked["quiet"] else click.echo(f"sweep    {text}", err=True),
             budget_s=self.asked["budget"],
             jobs=self.asked["jobs"] or 1,
+            pairs=is_twice,
         )
         for point in points:
-            settings = settings_of(order.scenario, point)
-            yield made(apply_job_settings(base, settings), source=SWEPT, more=tuple(self._more(settings)))
+            if len(point) > 1:
+                settings = settings_of_pair(order.scenario, (point[0], point[1]))
+            else:
+                settings = settings_of(order.scenario, point[0])
+            yield made(apply_job_settings(base, settings), source=source, more=tuple(self._more(settings)))
 
     def _more(self, settings: Sequence[str] | None = None) -> Iterator[str]:
         """The further words of the command that repeats a run; `settings`: other ones than those of the command."""

@@ -184,6 +184,11 @@ def open_page(page: Path, *, wanted: bool) -> None:
         click.echo(f"floodmark: --open: no browser was found; open {page} yourself", err=True)
 
 
+server_option = option(
+    "--world", type=click.Choice(["auto", "containers", "local"]), default="auto", show_default=True,
+    help="Source of the real server, if one is asked in virtual time; auto: containers, else local.")  # fmt: skip
+
+
 def run_options(command: _Command) -> _Command:
     """The options that `run`, `demo` and `mutants` share."""
     for one in (

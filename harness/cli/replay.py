@@ -1,7 +1,7 @@
 """`floodmark replay`: repeats what a report tells, from the report alone, and says whether it is the same.
 
-Invariant: a run of level sim is the same if its history has the same bytes; at other levels it says that it cannot be
-the same, and compares what was violated.
+Invariant: a run in virtual time is the same if its history has the same bytes; at other levels it says that it cannot
+be the same, and compares what was violated.
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ _PASSED_ON = ("jobs", "keep", "budget", "offline", "form", "quiet", "verbose", "
 def replay(target: str | None, *, last_failed: bool, **asked: object) -> int:
     """Repeat the runs of a report: its folder, its run.json, a history in it, or a file that shrink or explore saved.
 
-    At level sim the history must be equal, byte for byte. At levels live and spark the machine decides the times, so
-    it cannot be.
+    In virtual time (level sim, also of jobs) the history must be equal, byte for byte. Else the machine decides the
+    times, so it cannot be.
 
-    Exit code: that of the runs, as of `floodmark run`; 10 also if a run of level sim has another history.
+    Exit code: that of the runs, as of `floodmark run`; 10 also if a run in virtual time has another history.
     """
+    from harness.cli.job_finds import find_of_file, is_file_of_job, run_job_find
     from harness.cli.reported_runs import is_scenario, runs_of_report
     from harness.cli.reported_runs import last_failed as failed_last
     from harness.system.errors import UsageError
@@ -45,6 +46,13 @@ def replay(target: str | None, *, last_failed: bool, **asked: object) -> int:
         message = "name a report, a history or a saved find, or give --last-failed; one of them"
         raise UsageError(message, fix="floodmark replay reports/out/RUN")
     if target is not None and is_scenario(target):
+        if is_file_of_job(Path(target)):
+            campaign = {
+                "world": "auto",
+                "report": asked["report"],
+                **{name: asked[name] for name in _PASSED_ON},
+            }
+            return run_job_find(find_of_file(Path(target)), Path(target), campaign)
         return _replay_find(Path(target), asked)
     told = failed_last() if target is None else runs_of_report(target)
     return _replay_told(told, asked)
@@ -74,13 +82,15 @@ def _replay_find(file: Path, asked: dict[str, Any]) -> int:
 
 
 def _replay_told(told: Sequence[ReportedRun], asked: dict[str, Any]) -> int:
+    from harness.cli.job import order_again
     from harness.cli.reported_runs import REPORTS
     from harness.cli.run_campaign import run_campaign
     from harness.scenario.order import new_run_id
     from harness.sut.user_code import add_current_folder
+    from reports.reading import is_of_job
 
     add_current_folder()
-    orders = [run.order for run in told]
+    orders = [order_again(run.again) if is_of_job(run.level) else run.order for run in told]
     aside = asked["form"] != "pretty"
     for line in _before(told):
         click.echo(f"floodmark: {line}", err=True)
@@ -134,7 +144,7 @@ def _before(told: Sequence[ReportedRun]) -> Iterator[str]:
     ]
     if others:
         yield f"the report was made with other versions: {'; '.join(others)}"
-    if first.level != "sim":
+    if not LEVELS[first.level].repeats:
         yield f"at level {first.level} the machine decides the times: the same order, seed and world, another history"
 
 
@@ -142,13 +152,13 @@ def _compared(told: Sequence[ReportedRun], folder: Path) -> Iterator[tuple[str, 
     """A sentence for each repeated run, and whether it is the same, where that can be."""
     from harness.cli.reported_runs import runs_of_report
 
-    again = {(run.scenario, run.seed, run.mutant): run for run in runs_of_report(str(folder))}
+    again = {(run.scenario, run.seed, run.mutant, run.again): run for run in runs_of_report(str(folder))}
     for run in told:
-        repeated: ReportedRun | None = again.get((run.scenario, run.seed, run.mutant))
+        repeated: ReportedRun | None = again.get((run.scenario, run.seed, run.mutant, run.again))
         name = f"{run.scenario} seed {run.seed}"
         if repeated is None:
             yield f"not run  {name}", False
-        elif run.level != "sim":
+        elif not LEVELS[run.level].repeats:
             was, now = _named(run), _named(repeated)
             yield (
                 f"compared {name}: the report shows {was}, this run {'the same' if was == now else now}",

@@ -13,7 +13,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from harness.history.read import read_whole
+from harness.history.read import read_outside, read_whole
 from harness.history.text import digest_of
 from harness.history.verdict import NO_EVIDENCE
 from harness.scenario.model import Scenario
@@ -21,7 +21,7 @@ from harness.scenario.order import Order
 from harness.sut.user_code import import_path
 from harness.system.errors import HistoryError, UsageError
 from reports.past_report import DOCUMENT, PastRun, load_past
-from reports.reading import JOB
+from reports.reading import is_of_job
 from reports.run_document import load_document
 
 REPORTS: Final = Path("reports") / "out"
@@ -52,7 +52,8 @@ class ReportedRun(PastRun):
         """The digest of its history's content, as listed or from the file; empty: neither is there."""
         if self.digest or self.history_path is None:
             return self.digest
-        return digest_of(*read_whole(self.history_path))
+        read = read_outside if is_of_job(self.level) else read_whole
+        return digest_of(*read(self.history_path))
 
     @property
     def shown(self) -> tuple[tuple[str, str], ...]:
@@ -77,10 +78,7 @@ class ReportedRun(PastRun):
 
     @property
     def order(self) -> Order:
-        """The run again. Raises UsageError if this version cannot make it."""
-        if self.level == JOB:
-            message = f"run {self.name} is one of a job, which is started and killed from outside"
-            raise UsageError(message, fix=f"repeat it with: {self.again}")
+        """The run again, if it is none of a job. Raises UsageError if this version cannot make it."""
         try:
             scenario = Scenario.model_validate(self.plan)
         except ValidationError as error:

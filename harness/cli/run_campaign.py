@@ -39,6 +39,7 @@ from harness.scenario.order import AnyOrder, new_run_id
 from harness.scenario.outcome import left_out_line
 from harness.system.errors import Exit, NothingRan, UsageError, WorldError
 from harness.system.json_types import Json
+from harness.system.levels import LEVELS
 from harness.system.pool import Executors, kill_processes
 from reports.agreement import (
     refuse_other_document,
@@ -89,7 +90,7 @@ class Plain(Observer):
         self._console = console
 
     def phase(self, name: str, text: str) -> None:
-        self._console.print(Text.assemble((f"{name:<7}", "bold"), text), soft_wrap=True)
+        self._console.print(Text.assemble((f"{name:<6} ", "bold"), text), soft_wrap=True)
 
     def counted(self, *, done: int, asked: int, unexpected: int | None = None) -> None:
         if done % _TELL_EVERY == 0:
@@ -166,7 +167,7 @@ def run_campaign(
     baseline: PastReport | None = None,
     opens: bool = False,
 ) -> Finished:
-    """Runs `orders` (all of one level), writes and prints the report, beside that of `baseline` if there is one.
+    """Runs `orders`, writes and prints the report, beside that of `baseline` if there is one.
 
     Raises NothingRan if no run has a result, HarnessError if report or exit code contradict the judgements.
     """
@@ -175,13 +176,14 @@ def run_campaign(
     if keep == "database":
         world = _world_that_keeps(orders[0].level, world)
     counts = level_named(orders[0].level).repeatable
+    in_virtual_time = all(LEVELS[order.level].repeats for order in orders)
     plan = StagePlan(
         run_id=run_id,
         report=folder,
         levels=level_named,
         world=world,
         proxy=proxy,
-        lanes=min(jobs or ((os.cpu_count() or 1) if counts else 1), len(orders)),
+        lanes=min(jobs or ((os.cpu_count() or 1) if in_virtual_time else 1), len(orders)),
         keep=keep,
         offline=offline,
         executors=executors_of(on, of_a_user=any(":" in order.sut for order in orders)) if on else None,

@@ -5,6 +5,7 @@ Invariant: what is saved was run at level sim and shows the violation; an interr
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,16 +13,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.cli.completion import scenario_names
-from harness.cli.options import invariant_option, option, sql_option
+from harness.cli.options import invariant_option, option, server_option, sql_option
 from harness.system.errors import Exit, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from harness.cli.reported_runs import ReportedRun
     from harness.explore.carry import Recorded
     from harness.explore.find import Find
-    from harness.explore.shrink import Runs, ShrinkStep
+    from harness.explore.job_find import JobFind
+    from harness.explore.shrink import Runs
     from harness.history.event import Event
     from harness.scenario.model import Scenario, Sql
 
@@ -43,6 +45,7 @@ _BUDGET_S = 120.0
         show_default=True, help="Folder of the saved find.")  # fmt: skip
 @option("--budget", type=click.FloatRange(min=0, min_open=True), default=_BUDGET_S, show_default=True,
         help="Time limit in seconds; the smallest so far is saved.")  # fmt: skip
+@server_option
 @option("--quiet", "-q", is_flag=True, help="Show no steps.")
 @option("--verbose", "-v", is_flag=True,
         help="Show every step and its result, not only those that made it smaller.")  # fmt: skip
@@ -50,6 +53,7 @@ def shrink(
     target: str,
     *,
     folder: Path,
+    world: str,
     budget: float,
     quiet: bool,
     verbose: bool,
@@ -64,6 +68,7 @@ def shrink(
     Exit code: 1 it is shown, small and saved; 2 interrupted, the smallest so far is saved; 4 bad usage, or a run
     without a violation; 10 level sim does not show it.
     """
+    from harness.cli.job_finds import Steps
     from harness.cli.run_campaign import stop_on_interrupt
     from harness.explore.shrink import open_runs
     from harness.explore.shrink import shrink as shrunk
@@ -72,12 +77,24 @@ def shrink(
 
     add_current_folder()
     asked = _ToShrink(**options)
-    with stop_on_interrupt() as stop, open_runs(stop) as run:
+    if (of_job := _of_job(target, asked)) is not None:
+        from harness.cli.job_finds import shrink_job_target
+
+        with stop_on_interrupt() as stop:
+            return shrink_job_target(
+                of_job,
+                folder=folder,
+                world=world,
+                budget=budget,
+                on_step=Steps(quiet=quiet, verbose=verbose),
+                stop=stop,
+            )
+    with stop_on_interrupt() as stop, open_runs(stop, world=world) as run:
         deadline = Deadline(budget)
         find = _found(target, asked, run)
         if find is None:
             return Exit.INTERRUPTED if stop.is_set() else Exit.UNDECIDED
-        steps = _Steps(quiet=quiet, verbose=verbose)
+        steps = Steps(quiet=quiet, verbose=verbose)
         small = shrunk(
             find, run=run, on_step=steps, goes_on=lambda: not stop.is_set() and not deadline.passed
         )
@@ -110,6 +127,46 @@ class _ToShrink:
         """Those of the given violations whose invariant was asked for; those of `meant` first."""
         asked = [one for one in shown if one[0] in self.invariants]
         return tuple(sorted(asked, key=lambda one: (one[0] not in meant, one[1] == "vacuous")))
+
+
+def _of_job(target: str, asked: _ToShrink) -> JobFind | None:
+    """The find of a job that `target` is: a saved file, or the first failed run of a report; None: it is of no job."""
+    from harness.cli.job_finds import find_of_file, is_file_of_job
+    from harness.cli.reported_runs import is_scenario, runs_of_report
+    from harness.scenario.catalogue import catalogue
+    from harness.system.levels import LEVELS
+
+    if is_scenario(target):
+        return find_of_file(Path(target)) if is_file_of_job(Path(target)) else None
+    if target in catalogue():
+        return None
+    told = [one for one in runs_of_report(target) if LEVELS[one.level].runs_jobs]
+    failed = [one for one in told if asked.chosen(one.shown)]
+    if told and not failed:
+        message = f"{target}: none of its {len(told)} runs shows a violation to make small"
+        raise UsageError(message, fix="name the folder of a run that failed, or leave --invariant out")
+    return _find_of_job_run(failed[0], asked.chosen(failed[0].shown)[0]) if failed else None
+
+
+def _find_of_job_run(told: ReportedRun, shown: tuple[str, str]) -> JobFind:
+    """The run of a report again, in virtual time, whatever its level was. Raises UsageError."""
+    from harness.cli.job import order_again
+    from harness.cli.job_finds import find_of_file
+    from harness.explore.job_find import JobFind
+
+    order, words = order_again(told.again), shlex.split(told.again)
+    if "--job" not in words:
+        return find_of_file(Path(words[2])).showing(*shown)
+    return JobFind(
+        scenario=order.scenario,
+        job=order.job,
+        named=words[words.index("--job") + 1],
+        seed=order.seed,
+        invariant=shown[0],
+        kind=shown[1],
+        environment=order.environment,
+        import_path=order.import_path,
+    )
 
 
 def _found(target: str, asked: _ToShrink, run: Runs) -> Find | None:
@@ -228,20 +285,6 @@ def _recorded(told: ReportedRun, asked: _ToShrink) -> Recorded:
             raise UsageError(message, fix="name a run whose history.jsonl is there")
         _, events = read_whole(told.history_path)
     return Recorded(find=find, level=order.level, runner=order.runner, shown=shown, events=events)
-
-
-class _Steps:
-    """Prints the steps. Mutable: counts them."""
-
-    def __init__(self, *, quiet: bool, verbose: bool) -> None:
-        self.made = 0
-        self._shows: Callable[[ShrinkStep], bool] = lambda step: not quiet and (verbose or step.accepted)
-
-    def __call__(self, step: ShrinkStep) -> None:
-        self.made += 1
-        if self._shows(step):
-            result = "smaller" if step.accepted else "no     "
-            click.echo(f"{result}  {step.what}{f': {step.why}' if step.why else ''}", err=True)
 
 
 def _size(find: Find) -> str:

@@ -17,7 +17,6 @@ from msgspec.structs import replace as replace_fields
 from harness.conform.conclusion import concluded, rows_of, second_word, silences
 from harness.conform.filing import (
     SECOND_JUDGE,
-    WHY_SILENT,
     TwiceJudged,
     both_judge_all,
     second_judge_digest,
@@ -245,15 +244,7 @@ def _filed(
 
 def word_of_second_judge(runs: Sequence[CertifiedRun], differs: Sequence[str]) -> SecondWord:
     """What the second judge said of the runs that have a history."""
-    silent = sum(run.second == "silent" and run.history is not None for run in runs)
-    return second_word(
-        runs,
-        judge=SECOND_JUDGE,
-        sha256=second_judge_digest(),
-        differs=differs,
-        silent=silent,
-        why_silent=WHY_SILENT if silent else "",
-    )
+    return second_word(runs, judge=SECOND_JUDGE, sha256=second_judge_digest(), differs=differs)
 
 
 def _run(

@@ -171,8 +171,8 @@ def second_word(
     judge: str,
     sha256: str,
     differs: Sequence[str],
-    silent: int,
-    why_silent: str,
+    silent: int = 0,
+    why_silent: str = "",
 ) -> SecondWord:
     """What the second judge said of the runs; `silent`: of how many it could not say anything, and why."""
     judged = [run for run in runs if run.second != "silent"]

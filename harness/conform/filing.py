@@ -15,7 +15,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
-from harness.history.outside import OUTSIDE
 from harness.history.strict_json import integers_of_any_length
 from harness.history.values import without_credentials
 from harness.history.verdict import Judgement, Outcome, worst
@@ -30,7 +29,6 @@ from harness.system.pool import open_processes
 from harness.system.whole_file import whole_file, write_whole
 
 SECOND_JUDGE: Final = "harness/judge/second_judge.py"
-WHY_SILENT: Final = "the second judge knows no histories that are seen from outside."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +49,6 @@ def both_judge(path: Path) -> TwiceJudged:
         if not isinstance(judged, Judgement):
             first = judged.breaches[0]
             raise HistoryError(f"{path.name} is no well-formed history: line {first.line}: {first.say}")
-        if judged.view == OUTSIDE:
-            return TwiceJudged(judgement=judged.as_json(), second="silent", second_verdict="", differs=())
         second = second_opinion(path, judged)
     return TwiceJudged(
         judgement=judged.as_json(),

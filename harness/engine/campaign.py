@@ -6,6 +6,7 @@ report does not show it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -132,16 +133,15 @@ def carry_out(
     stop: Stop,
     budget_s: float | None = None,
 ) -> Finished:
-    """Performs all orders (of one level), until `stop` is set, the budget is used up or the environment fails.
+    """Performs all orders, until `stop` is set, the budget is used up or the environment fails.
 
     Raises UsageError if an order cannot run at its level, WorldError if the environment fails before the first run has
     ended, CannotHere if no run could be made in this world, and SutError if the function was refused in each run.
     """
-    level = plan.levels(orders[0].level)
     for order in orders:
-        refuse(order, level)
+        refuse(order, plan.levels(order.level))
     began_us = monotonic_us()
-    campaign = _Campaign(orders, level, plan=plan, observer=observer, stop=stop, budget_s=budget_s)
+    campaign = _Campaign(orders, plan=plan, observer=observer, stop=stop, budget_s=budget_s)
     with open_levels(plan, observer=observer, stop=stop) as stage:
         campaign.go(stage)
     return Finished(
@@ -169,7 +169,6 @@ class _Campaign:
     def __init__(
         self,
         orders: Sequence[AnyOrder],
-        level: Level,
         *,
         plan: StagePlan,
         observer: Observer,
@@ -177,7 +176,9 @@ class _Campaign:
         budget_s: float | None,
     ) -> None:
         self._orders = orders
-        self._level = level
+        self._levels: Sequence[Level] = [
+            plan.levels(name) for name in dict.fromkeys(order.level for order in orders)
+        ]
         self._plan = plan
         self._observer = observer
         self._stop = stop
@@ -193,15 +194,17 @@ class _Campaign:
 
     def go(self, stage: OpenLevels) -> None:
         """Performs the orders; if there are many repeatable ones, counts all and then reruns those for the report."""
-        if self._level.needs_world:
+        in_world = [order for order in self._orders if self._plan.levels(order.level).needs_world]
+        if in_world:
             from harness.engine.worlds import shared_needs  # noqa: PLC0415 - pulls in a database's client
 
             # Open a world first, so that the user sees which one is used.
             with self._stop.setting_up():
-                stage.worlds().open_one(shared_needs(self._orders))
+                stage.worlds().open_one(shared_needs(in_world))
         self._observer.phase("plan", self._in_words())
         numbers: Sequence[int] = range(len(self._orders))
-        if self._level.repeatable and len(self._orders) > KEPT_MAX:
+        (first, *others) = self._levels
+        if first.repeatable and not others and len(self._orders) > KEPT_MAX:
             self._counted = list(self._count())
             numbers = worth_keeping(self._counted)
             self.refused = {run.order: run.refusal for run in self._counted if run.refusal is not None}
@@ -238,15 +241,13 @@ class _Campaign:
     def missing(self) -> Iterator[MissingRuns]:
         """The runs that were not made: for each scenario and reason, the seeds."""
         made = {run.order for run in self.counted()}
-        seeds: dict[tuple[str, str | None, str], list[int]] = {}
+        seeds: dict[tuple[str, str | None, str, str], list[int]] = {}
         for number, order in enumerate(self._orders):
             if number not in made and number not in self.unmet:
-                kind = (order.scenario.scenario, order.mutant, self._why_not(number))
+                kind = (order.scenario.scenario, order.mutant, order.level, self._why_not(number))
                 seeds.setdefault(kind, []).append(order.seed)
-        for (scenario, mutant, why), its in seeds.items():
-            yield MissingRuns(
-                scenario=scenario, mutant=mutant, level=self._level.name, seeds=tuple(its), why=why
-            )
+        for (scenario, mutant, level, why), its in seeds.items():
+            yield MissingRuns(scenario=scenario, mutant=mutant, level=level, seeds=tuple(its), why=why)
 
     def planned(self) -> Iterator[PlannedRuns]:
         """The planned runs of each scenario with one system under test, if its runs were counted."""
@@ -299,18 +300,21 @@ class _Campaign:
         seeds = sorted({order.seed for order in orders})
         span = f"{seeds[0]}..{seeds[-1]}" if len(seeds) > 1 else f"{seeds[0]}"
         runs = f"{len(orders)} {'run' if len(orders) == 1 else 'runs'}"
-        return f"{self._plan.run_id}: {runs} of {names} at level {self._level.name}, seed {span}"
+        counts = Counter(order.level for order in orders)
+        where = few_of([f"{name} ({count})" if len(counts) > 1 else name for name, count in counts.items()])
+        return f"{self._plan.run_id}: {runs} of {names} at level {where}, seed {span}"
 
     def _count(self) -> Iterator[Counted]:
         unexpected = 0
         with self._executors() as executors:
             runs = count(
                 self._orders,
-                self._level,
+                self._levels[0],
                 jobs=self._plan.lanes,
                 goes_on=lambda: not self._stop.is_set(),
                 budget=self._budget,
                 executors=executors,
+                world=self._plan.world,
             )
             for done, run in enumerate(runs, start=1):
                 unexpected += not run.as_expected
@@ -366,7 +370,7 @@ class _Campaign:
                     raise
                 self.broken[number] = as_internal(error)
 
-        if self._plan.lanes == 1 or not self._level.needs_world:
+        if self._plan.lanes == 1 or not all(level.in_threads for level in self._levels):
             for number in numbers:
                 run(number)
             return

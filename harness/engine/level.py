@@ -261,6 +261,10 @@ class Level(Protocol):
         """Whether each run needs its own database and proxy; such runs are threads of one process."""
 
     @property
+    def in_threads(self) -> bool:
+        """Whether several of its runs may be made at once by threads of one process."""
+
+    @property
     def repeatable(self) -> bool:
         """Whether equal orders give equal histories, so that many runs can be counted in forked processes."""
 

@@ -6,7 +6,6 @@ activation of a fault has its own thread.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -33,6 +32,7 @@ from harness.history.notes import (
     TookEffect,
 )
 from harness.scenario.moments import Moments
+from harness.system.clock import Beside, Flag, beside, flag
 from harness.system.errors import FloodmarkError, HarnessError, WorldError
 from harness.system.json_types import JsonView
 
@@ -71,13 +71,13 @@ class Activation:
     facts: list[Mapping[str, Any]] = field(default_factory=list)
     events: list[ProxyEvidence] = field(default_factory=list)
     effective: bool = False
-    ready: threading.Event = field(default_factory=threading.Event)
+    ready: Flag = field(default_factory=flag)
     """Set when it can miss no message any more for which it waits."""
-    over: threading.Event = field(default_factory=threading.Event)
+    over: Flag = field(default_factory=flag)
     """Set when it is to heal."""
     _is_reported: bool = False
     _keeps_log: bool = False
-    _thread: threading.Thread | None = None
+    _thread: Beside | None = None
 
     @property
     def acts(self) -> bool:
@@ -114,8 +114,7 @@ class Activation:
 
     def start(self) -> None:
         """Starts the thread, which arms the fault."""
-        self._thread = threading.Thread(target=self._run, name=f"fault {self.fault.id}", daemon=True)
-        self._thread.start()
+        self._thread = beside(self._run, name=f"fault {self.fault.id}")
 
     def look(self) -> None:
         if self.effective or not self.acts:

@@ -95,6 +95,7 @@ def count(
     goes_on: Callable[[], bool] = lambda: True,
     budget: Deadline | None = None,
     executors: Executors | None = None,
+    world: str = "auto",
 ) -> Iterator[Counted]:
     """Performs and judges `orders` in order at a repeatable level, while `goes_on` is true.
 
@@ -117,7 +118,7 @@ def count(
             if budget is not None and budget.passed:
                 return
         return
-    with level.open(opening_for(orders)) as play:
+    with level.open(opening_for(orders, world=world)) as play:
         counting = _Counting(play=play, budget=budget)
         if jobs == 1 or len(orders) <= _CHUNK:
             level.refuse_blindness(None)
@@ -131,9 +132,9 @@ def count(
                     return
 
 
-def opening_for(orders: Iterable[AnyOrder]) -> Opening:
+def opening_for(orders: Iterable[AnyOrder], *, world: str = "auto") -> Opening:
     """What a level gets that these orders are run at."""
-    return Opening(has_server=any(map(asks_a_server, orders)))
+    return Opening(has_server=any(map(asks_a_server, orders)), world=world)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

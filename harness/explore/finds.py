@@ -17,7 +17,8 @@ from typing import Any, Final
 
 from harness.explore.exploration import Explored, FoundViolation, Plan
 from harness.explore.find import Find
-from harness.explore.shrink import NotShown, ShrinkStep, open_runs, shrink, size_of
+from harness.explore.shrink import open_runs, shrink, size_of
+from harness.explore.shrinking import NotShown, ShrinkStep
 from harness.explore.trial import Subject, Violation
 from harness.scenario.file import dump
 from harness.system.errors import WorldError
@@ -121,7 +122,7 @@ def _shrunk(
 
     small, repeats = find, True
     try:
-        with open_runs() as run:
+        with open_runs(world=subject.world) as run:
             small = shrink(find, run=run, on_step=on_step, goes_on=goes_on)
     except NotShown:
         repeats = False

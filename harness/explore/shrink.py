@@ -14,11 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import Final, Protocol
 
-from pydantic import ValidationError
-
 from harness.engine.level import Opening, Play, RunRecord, RunSite, Stop, asks_a_server
 from harness.engine.perform import judged_by_order
 from harness.explore.find import Find
+from harness.explore.shrinking import NotShown, Shrinking, ShrinkingEnded, ShrinkStep, is_shown
 from harness.explore.smaller import (
     OF_SIZE,
     Data,
@@ -44,7 +43,7 @@ from harness.history.verdict import Judgement
 from harness.levels.sim.level import SimulatedLevel
 from harness.scenario.model import Scenario
 from harness.system.choices import Draw
-from harness.system.errors import Exit, FloodmarkError, UsageError
+from harness.system.errors import FloodmarkError
 
 _RUN_S: Final = 20.0
 """The longest time of one run; a smaller scenario does not take longer."""
@@ -84,7 +83,7 @@ class Runs(Protocol):
 
 
 @contextmanager
-def open_runs(stop: Stop | None = None) -> Iterator[Runs]:
+def open_runs(stop: Stop | None = None, *, world: str = "auto") -> Iterator[Runs]:
     """Runs at level sim, as `floodmark run` makes them. Raises HarnessError if the harness overlooks a canary."""
     level, made = SimulatedLevel(), 0
     level.refuse_blindness(None)
@@ -97,7 +96,7 @@ def open_runs(stop: Stop | None = None) -> Iterator[Runs]:
             gc.collect(1)
         has_server = asks_a_server(find.order)
         if has_server not in plays:
-            plays[has_server] = stack.enter_context(level.open(Opening(has_server=has_server)))
+            plays[has_server] = stack.enter_context(level.open(Opening(has_server=has_server, world=world)))
         try:
             record = plays[has_server](find.order, site)
             assert isinstance(record, RunRecord), "level sim runs operators"
@@ -108,28 +107,6 @@ def open_runs(stop: Stop | None = None) -> Iterator[Runs]:
     plays: dict[bool, Play] = {}
     with ExitStack() as stack:
         yield run
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShrinkStep:
-    """A try to make it smaller."""
-
-    what: str
-    accepted: bool
-    why: str = ""
-    """Why not, if it was not accepted."""
-    find: Find
-    """The smallest so far, this step included."""
-
-
-class NotShown(UsageError):
-    """The run that is to be shrunk does not show its violation."""
-
-    exit_code = Exit.UNDECIDED
-
-
-class _Ended(Exception):
-    """Interrupted, or the time is over."""
 
 
 def shrink(
@@ -145,80 +122,49 @@ def shrink(
     """
     shrinking = _OneShrinking(find=find, run=run, on_step=on_step, goes_on=goes_on)
     try:
-        shrinking.begin()
+        shrinking.start()
         shrinking.leaps(first=True)  # first, since a small run costs a hundredth of a large one
         shrinking.rounds()
         while shrinking.leaps():
             shrinking.rounds()
         shrinking.fewest_reorderings()
-    except _Ended:
+    except ShrinkingEnded:
         pass
     return shrinking.finished()
 
 
 @dataclass(slots=True, kw_only=True)
-class _OneShrinking:
-    """One shrinking. Mutable: the smallest so far, and what has been tried."""
+class _OneShrinking(Shrinking[Find, SeenRun]):
+    """Of a run at level sim. Mutable."""
 
-    find: Find
-    run: Runs
-    on_step: Callable[[ShrinkStep], None]
-    goes_on: Callable[[], bool]
-    data: Data = field(default_factory=dict)
-    """The smallest scenario, in JSON without defaults."""
-    seen: SeenRun | None = None
-    """The run of the smallest."""
     first: Data = field(default_factory=dict)
     """The scenario with which it began."""
     _leaped: int = 0
-    _tried: set[tuple[str, int]] = field(default_factory=set)
 
-    # --------------------------------------------------------------------------------------- one step
-
-    def begin(self) -> None:
-        seen = self.run(self.find)
-        if seen is None or not _shows(seen, self.find):
-            name, seed = self.find.scenario.scenario, self.find.seed
-            message = f"{name} with seed {seed} does not show {self.find.shows} at level sim"
-            raise NotShown(message, fix="run it with `floodmark run` to see what it shows")
-        self.seen = seen
-        self.data = self.find.scenario.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-        self.data.pop("shows", None)
+    def start(self) -> None:
+        name, seed = self.find.scenario.scenario, self.find.seed
+        message = f"{name} with seed {seed} does not show {self.find.shows} at level sim"
+        data = self.find.scenario.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        data.pop("shows", None)
+        self.begin(data, NotShown(message, fix="run it with `floodmark run` to see what it shows"))
         self.first = self.data
 
-    def tries(self, data: Data, what: str, *, seed: int | None = None) -> bool:
-        """Whether `data` shows the same; if so, it is the smallest now."""
-        if not self.goes_on():
-            raise _Ended
-        chosen = self.find.seed if seed is None else seed
-        key = repr(data), chosen
-        if key in self._tried or (data == self.data and chosen == self.find.seed):
-            return False
-        self._tried.add(key)
-        try:
-            scenario = Scenario.model_validate(data)
-        except ValidationError:
-            return False
-        candidate = self.find.with_scenario(scenario, seed=chosen)
-        why, seen = self._judged(candidate)
-        if why == "":
-            self.find, self.data, self.seen = candidate, data, seen
-        self.on_step(ShrinkStep(what=what, accepted=why == "", why=why, find=self.find))
-        return why == ""
+    def candidate(self, data: Data, *, seed: int) -> Find:
+        return self.find.with_scenario(Scenario.model_validate(data), seed=seed)
 
-    def _judged(self, candidate: Find) -> tuple[str, SeenRun | None]:
-        """Why `candidate` is refused, and its run."""
-        seen = self.run(candidate)
-        if seen is None:
-            return "it cannot be run", None
-        if not _shows(seen, candidate):
-            shown = ", ".join(f"{invariant} {kind}" for invariant, kind in seen.judgement.shown)
-            return f"it shows {shown or 'no violation'}", seen
-        if not candidate.is_reference:
+    def judged(self, candidate: Find) -> tuple[str, SeenRun | None]:
+        """As of any find; and the reference does not show it."""
+        why, seen = Shrinking.judged(self, candidate)
+        if why == "" and not candidate.is_reference:
             honest = self.run(candidate.of_reference)
-            if honest is None or _shows(honest, candidate):
+            if honest is None or is_shown(honest, candidate):
                 return "the reference shows it too", seen
-        return "", seen
+        return why, seen
+
+    def tries_less(self, data: Data, what: str) -> bool:
+        """As `tries`; then `expects` and `decisive` are adapted to what the smaller run still has."""
+        small = {**without(data, ("expects",), ("tags",)), "decisive": [self.find.invariant]}
+        return self.tries(small, what) or self.tries(data, what)
 
     # -------------------------------------------------------------------------------------- one round
 
@@ -268,10 +214,10 @@ class _OneShrinking:
         self._fewer_calls()
         if at(self.data, ("choices", "order")) != "fifo":
             self.tries({**self.data, "choices": self._fifo}, "choices: fifo")
-        self._fewer_faults()
+        self.fewer_faults()
         self._fewer_records()
         for data in one_subtask(self.data):
-            if self._tries_decided(data, f"{data['workload']['subtasks']} subtasks"):
+            if self.tries_less(data, f"{data['workload']['subtasks']} subtasks"):
                 break
         for paths in list(features(self.data)):
             if all(at(self.data, path) is not None for path in paths):
@@ -281,44 +227,16 @@ class _OneShrinking:
         self.tries({**self.data, "decisive": [self.find.invariant]}, f"decisive: [{self.find.invariant}]")
         self._triggers_by_event()
         self._lower_numbers()
-        for seed in range(min(self.find.seed, _SEEDS)):
-            if self.tries(self.data, f"seed {seed}", seed=seed):
-                break
+        self.small_seed(_SEEDS)
         self._fewer_calls()
-        # Name each fault after its kind
-        faults = self.data.get("faults", [])
-        kinds = [fault["do"].replace("_", "-") for fault in faults]
-        names = [kind if kinds.count(kind) == 1 else f"{kind}-{n}" for n, kind in enumerate(kinds, 1)]
-        if faults and names != [fault["id"] for fault in faults]:
-            renamed = [{**fault, "id": name} for fault, name in zip(faults, names, strict=True)]
-            self.tries({**self.data, "faults": renamed}, "plain names")
+        self.name_plainly()
         return before != (repr(self.data), self.find.seed)
-
-    def _fewer_faults(self) -> None:
-        """Delta debugging over the faults: none, halves, then one after the other."""
-        size = len(self.data.get("faults", ()))
-        while size:
-            index = 0
-            while index < len(self.data.get("faults", ())):
-                faults = self.data["faults"]
-                dropped = ", ".join(fault["id"] for fault in faults[index : index + size])
-                left = [*faults[:index], *faults[index + size :]]
-                data = {**self.data, "faults": left} if left else without(self.data, ("faults",))
-                if not self._tries_decided(data, f"without {dropped}"):
-                    index += size
-            size //= 2
-
-    def _tries_decided(self, data: Data, what: str) -> bool:
-        """Does the work of `tries`; then adapts `expects` and `decisive` to what the smaller run still has."""
-        small = {**without(data, ("expects",), ("tags",)), "decisive": [self.find.invariant]}
-        return self.tries(small, what) or self.tries(data, what)
 
     def _fewer_records(self) -> None:
         smaller = True
         while smaller:
             smaller = any(
-                self._tries_decided(data, f"{data['workload']['records']} records")
-                for data in halved(self.data)
+                self.tries_less(data, f"{data['workload']['records']} records") for data in halved(self.data)
             )
 
     def _triggers_by_event(self) -> None:
@@ -345,19 +263,9 @@ class _OneShrinking:
                 value = default if isinstance(default, int) else None
             if value is None:
                 continue
-            simpler = lesser(path, value)
-            low, high = 0, len(simpler)  # simpler[high] shows it, or is `value` itself
-            while low < high:
-                middle = low if low == 0 and high == len(simpler) else (low + high) // 2
-                if self._lowers(path, simpler[middle]):
-                    high = middle
-                else:
-                    low = middle + 1
+            self.lower(path, lesser(path, value))
             if (above := rounded_up(at(self.data, path))) is not None:
-                self._lowers(path, above)
-
-    def _lowers(self, path: Path, value: object) -> bool:
-        return self.tries(with_value(self.data, path, value), f"{in_words(path)}: {value}")
+                self.lowers(path, above)
 
     def _fewer_calls(self) -> None:
         """Recorded calls that it needs: those that are made, then by delta debugging."""
@@ -369,7 +277,7 @@ class _OneShrinking:
         if self.tries(without(self.data, _CALLS), "without recorded calls"):
             return
         self.tries(with_value(self.data, _CALLS, used), f"{len(used)} recorded calls")
-        self._fewer_of(_CALLS, "recorded calls")
+        self.fewer_of(_CALLS, "recorded calls")
 
     @property
     def _fifo(self) -> Data:
@@ -387,21 +295,9 @@ class _OneShrinking:
         if self.seen.choices < _CHOICES_MAX:
             used = list(range(1, self.seen.choices + 1))
             self.tries(with_value(self.data, ("choices", "drawn"), used), f"{len(used)} exceptions")
-            self._fewer_of(("choices", "drawn"), "choices of the schedule are drawn")
+            self.fewer_of(("choices", "drawn"), "choices of the schedule are drawn")
         if len(at(self.data, ("choices", "drawn")) or ()) > _EXCEPTIONS_MAX:
             self.find, self.data, self.seen = before
-
-    def _fewer_of(self, path: Path, what: str) -> None:
-        """Delta debugging over a list: without all, without halves, and so on."""
-        size = len(at(self.data, path) or ())
-        while size:
-            index = 0
-            while index < len(listed := at(self.data, path) or ()):
-                left = [*listed[:index], *listed[index + size :]]
-                data = with_value(self.data, path, left) if left else without(self.data, path)
-                if not self.tries(data, f"{len(left)} {what}"):
-                    index += size
-            size //= 2
 
     def finished(self) -> Find:
         """The smallest, with a sentence on what it shows."""
@@ -413,7 +309,3 @@ class _OneShrinking:
 def size_of(scenario: Scenario) -> tuple[int, int]:
     """What is smaller if it is less: the number of faults, then of all records."""
     return len(scenario.faults), scenario.workload.records * scenario.workload.subtasks
-
-
-def _shows(seen: SeenRun, find: Find) -> bool:
-    return (find.invariant, find.kind) in seen.judgement.shown

@@ -58,6 +58,8 @@ class Subject:
     import_path: tuple[str, ...] = ()
     sql: Sql | None = None
     """Replaces the `sql` of each scenario, if it is given."""
+    world: str = "auto"
+    """The kind of the world of that server."""
     play: Play | None = None
     """Makes its runs against a server (`with_server`); None: level sim makes them without one."""
 
@@ -137,7 +139,7 @@ def made(candidate: Candidate) -> Scenario:
 def with_server(subject: Subject, scenarios: Iterable[Scenario]) -> Iterator[Subject]:
     """The same subject, for which a server runs while the block lasts if it asks one in one of `scenarios`."""
     has_server = any(asks_a_server(subject.order(scenario, 0)) for scenario in scenarios)
-    with SimulatedLevel().open(Opening(has_server=has_server)) as play:
+    with SimulatedLevel().open(Opening(has_server=has_server, world=subject.world)) as play:
         yield replace(subject, play=play)
 
 

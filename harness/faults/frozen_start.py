@@ -7,11 +7,9 @@ woke: it sent a message to the sink, or ended.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Final, Literal
-
-import psutil
 
 from harness.faults.model.fault import FaultOfJob
 from harness.faults.model.fields import UntilEffective
@@ -19,9 +17,7 @@ from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
 from harness.faults.real.job_kill import awaited_start, job_of
 from harness.faults.real.sink_log import SinkLog, sink_noted
-from harness.faults.real.suspension import suspended
 from harness.system.clock import Deadline, monotonic_us, wait_until
-from harness.system.process_identity import ProcessIdentity
 
 _COMMITS_S: Final = 120.0
 """How long the second start may take to its first commit; an engine takes up to a minute."""
@@ -61,8 +57,8 @@ class FrozenStart(FaultOfJob):
             with ExitStack() as frozen:
                 family = job.family(first)
                 for process in family:
-                    frozen.enter_context(suspended(process, site.note_fact))
-                ports = _ports(family)
+                    frozen.enter_context(job.suspended(process, site.note_fact))
+                ports = job.ports(family)
                 if site.held is not None:
                     site.held.release()
                 job.expect_death(first, fault=self.id)
@@ -104,13 +100,3 @@ class FrozenStart(FaultOfJob):
             return {}
         stopped = [fact["pid"] for fact in seen.facts if fact["what"] == "stopped"]
         return {"stopped": stopped, **{name: value for name, value in woke.items() if name != "what"}}
-
-
-def _ports(family: Sequence[ProcessIdentity]) -> set[int]:
-    """The ports from which these processes talk over TCP."""
-    ports: set[int] = set()
-    for one in family:
-        with suppress(psutil.Error):
-            for connection in psutil.Process(one.pid).net_connections(kind="tcp"):
-                ports.add(connection.laddr.port)
-    return ports

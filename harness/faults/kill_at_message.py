@@ -24,7 +24,7 @@ class KillAtMessage(FaultOfJob):
         "(then it never does), or after its answer and before the client sees that."
     )
     must_show = "The processes were gone while the message was held; it is named."
-    triggers = ("sink",)
+    triggers = ("sink", "lookups")
     can = ()
     acts_alone = True
 

@@ -1,4 +1,4 @@
-"""A second judge of histories, in one file: the page `docs/reference/history.md` read literally and slowly.
+"""A second judge of histories, in one file: `history.md` and `history-outside.md` (docs/reference) read literally.
 
     python second_judge.py HISTORY
 
@@ -6,7 +6,8 @@ It shares no code with Floodmark's checkers, and needs nothing but the standard 
 again what a report tells, from the files beside it. `floodmark check --second` and the tests compare both judges.
 HISTORY is `.jsonl` or `.jsonl.gz`. Of the rules for well-formed files only the form of each line is checked here.
 It asks the whole history again for most questions, so its time grows with the square of the history. The notions of
-the page are methods of `Page`; each invariant is a function, `v1`, `v2`, ...; a rule is one line where it can be.
+the first page are methods of `Page`, those of the other of `Outside`; an invariant is a function, `v1`, `v2`, ...;
+a rule is one line where it can be.
 """
 
 # fmt: off
@@ -75,7 +76,7 @@ def asked_once(answer: Callable[..., T]) -> Callable[..., T]:
     """The same question gets the same answer: nothing about a page changes."""
 
     @wraps(answer)
-    def remember(page: Page, *asked: Any) -> T:
+    def remember(page: Any, *asked: Any) -> T:
         question = (answer, *asked)
         if question not in page.known:
             page.known[question] = answer(page, *asked)
@@ -1442,6 +1443,7 @@ class Opinion(NamedTuple):
 
 def opinions(lines: list[Json]) -> dict[str, Opinion]:
     """On each invariant of a well-formed history, given as its lines."""
+    if lines[0].get("view") == "outside": return outside_opinions(lines)
     page = Page(lines)
     results = any(page.outs(s) for s in page.subtasks)
     marks = bool(page.kind("wm", "owm")) or any(page.marks(s) for s in page.subtasks)
@@ -1528,8 +1530,464 @@ def verdict(lines: list[Json], given: dict[str, Opinion]) -> str:
         counts = {"fail": True, "pass": True, "unknown": named or decisive is None, "not-claimed": named}
         if counts.get(opinion.outcome, named or name == "V23" or opinion.counts): counted.add(opinion.outcome)
     if counted & {"fail", "unknown"}: return "fail" if "fail" in counted else "unknown"
-    took = any(e["k"] in {"in", "wm"} for e in lines[1:])
+    took = any(e["k"] in {"in", "wm", "offer"} for e in lines[1:])
     return "pass" if took and counted == {"pass"} else "vacuous"
+
+# ------------------------------------------------------------------------------ a whole job, seen from outside
+Slot = tuple[Any, int | None]
+Rows = list[Any]
+
+def told(id_: Any) -> Any:
+    return tuple(id_) if isinstance(id_, list) else (None,) if id_ is None else id_
+
+def less(some: Rows, others: Rows) -> Rows:
+    """The first multiset less the second one."""
+    left, kept = list(others), []
+    for row in some:
+        if row in left: left.remove(row)
+        else: kept.append(row)
+    return kept
+
+class Outside:
+    """A history of `view` outside, and what `history-outside.md` calls its parts."""
+
+    def __init__(self, lines: list[Json]) -> None:
+        self.header, self.events = lines[0], lines[1:]
+        self.sink: Json = {"j": None, "changes": True, "rows": "record"} | self.header["sink"]
+        self.claims: Json = {"order": "none", "explained": False} | self.header["claims"]
+        self.bounds: Json = {"recover": 0} | self.header.get("bounds", {})
+        self.delivery, self.write = self.claims["delivery"], self.sink["write"]
+        self.of_keys, self.numbered = self.sink["rows"] == "key", self.sink["j"] is not None
+        self.letters = self.header.get("dead_letters") is not None
+        self.known: dict[Any, Any] = {}
+        self.offers = {told(e["id"]): e for e in self.kind("offer")}
+        self.due: dict[Any, list[Json]] = {}
+        for e in self.kind("expect"): self.due.setdefault(told(e["id"]), []).append(e)
+        self.taken_from_nothing = False
+        self.over: dict[Slot, list[tuple[int, Rows]]] = {}
+        """For each slot, by the event that ends a transaction: its rows from there on."""
+        self.first_row: dict[Slot, int] = {}
+        self.effects: list[Json] = []
+        """The last row of each transaction with an effect."""
+        self.touched: list[tuple[Json, dict[Slot, tuple[Rows, Rows]]]] = []
+        """Each transaction: its last row, and the rows of each slot before and after it."""
+        self._replay()
+
+    def kind(self, *kinds: str) -> list[Json]:
+        return [e for e in self.events if e["k"] in kinds]
+
+    def slot(self, e: Json) -> Slot:
+        return told(e["id"]), e.get("j")
+
+    def _replay(self) -> None:
+        rows, whole = self.kind("row"), []
+        while rows:
+            end = next((i for i, e in enumerate(rows, 1) if e.get("last") is True), None)
+            if end is None: break
+            whole.append(rows[:end])
+            rows = rows[end:]
+        now: dict[Slot, Rows] = {}
+        for tx in whole:
+            before: dict[Slot, Rows] = {}
+            for e in tx:
+                for slot, value, comes in self._changes(e):
+                    before.setdefault(slot, list(now.get(slot, [])))
+                    there = now.setdefault(slot, [])
+                    if comes:
+                        there.append(value)
+                        self.first_row.setdefault(slot, e["n"])
+                    elif value in there: there.remove(value)
+                    else: self.taken_from_nothing = True
+            for slot in before: self.over.setdefault(slot, []).append((tx[-1]["n"], list(now[slot])))
+            self.touched.append((tx[-1], {slot: (was, list(now[slot])) for slot, was in before.items()}))
+            if any(less(was, now[slot]) or less(now[slot], was) for slot, was in before.items()):
+                self.effects.append(tx[-1])
+
+    def _changes(self, e: Json) -> Iterator[tuple[Slot, Any, bool]]:
+        if e["op"] == "update": yield self.slot(e["was"]), canonical(e["was"]["v"]), False
+        yield self.slot(e), canonical(e["v"]), e["op"] != "delete"
+
+    def at(self, slot: Slot, n: float) -> Rows:
+        """Its rows in the replay at that moment."""
+        return next((rows for end, rows in reversed(self.over.get(slot, [])) if end < n), [])
+
+    # readings
+    def reading(self, r: int, *kinds: str) -> list[Json]:
+        return [e for e in self.kind(*kinds) if e["reading"] == r]
+    def begun(self, r: int) -> bool:
+        return bool(self.reading(r, "table", "dead", "read"))
+    def read(self, r: int) -> set[str]:
+        """The parts that were read to their end."""
+        found = set()
+        for e in self.reading(r, "read"):
+            rows = [o for o in self.kind("row") if o["n"] < e["n"]] if e["of"] == "log" else self.reading(r, e["of"])
+            if len(rows) == e["rows"]: found.add(e["of"])
+        return found
+    def whole(self, r: int) -> bool:
+        needed = {"table"} | ({"log"} if self.sink["changes"] else set()) | ({"dead"} if self.letters else set())
+        return needed <= self.read(r)
+    def in_reading(self, r: int, slot: Slot) -> Rows:
+        return [canonical(e["v"]) for e in self.reading(r, "table") if self.slot(e) == slot]
+    def slots_in(self, r: int) -> list[Slot]:
+        return list(dict.fromkeys(map(self.slot, self.reading(r, "table"))))
+    def letters_of(self, id_: Any) -> list[Json]:
+        return [e for e in self.reading(1, "dead") if told(e["id"]) == id_]
+
+    @asked_once
+    def disagrees(self) -> bool:
+        if not self.sink["changes"]: return False
+        told_ = [r for r in (1, 2) if any(e["of"] == "log" for e in self.reading(r, "read"))]
+        return self.taken_from_nothing or any("log" not in self.read(r) or self._differs(r) for r in told_)
+    def _differs(self, r: int) -> bool:
+        if not {"table", "log"} <= self.read(r): return False
+        first = self.reading(r, "table", "dead", "read")[0]["n"]
+        slots = [*self.over, *self.slots_in(r)]
+        return any(less(a := self.at(s, first), b := self.in_reading(r, s)) or less(b, a) for s in slots)
+    def has_log(self) -> bool:
+        return self.sink["changes"] and not self.disagrees()
+
+    # what a slot must hold
+    def expected(self, slot: Slot) -> Rows | None:
+        id_, j = slot
+        if self.of_keys: return [canonical(e["v"]) for e in self.due.get(id_, [])]
+        offer = self.offers.get(id_)
+        if offer is None: return None
+        rows = [] if offer.get("fails") is True else offer.get("expect")
+        if rows is None: return None
+        return [canonical(v) for v in (rows if j is None else rows[j : j + 1])]
+    def wrong(self, slot: Slot, rows: Rows) -> Rows:
+        right = self.expected(slot)
+        return [] if right is None else [v for v in less(rows, right) if v not in right]
+    def missing(self, slot: Slot, rows: Rows) -> int:
+        right = self.expected(slot)
+        if right is None: return 0 if rows else 1
+        lacking = len(less(right, rows))
+        return lacking if self.of_keys else max(0, lacking - len(self.wrong(slot, rows)))
+    def crowded(self, slot: Slot, rows: Rows) -> bool:
+        right = self.expected(slot)
+        if right is None: return self.numbered and len(rows) > 1
+        return bool(right) and len(rows) > len(right)
+    def doubled(self, slot: Slot, rows: Rows) -> bool:
+        right = self.expected(slot)
+        if right is None: return len(rows) > 1 if self.numbered else any(rows.count(v) > 1 for v in rows)
+        return bool(right) and (len(rows) > len(right) or any(v in right for v in less(rows, right)))
+    def has_all(self, slot: Slot, rows: Rows) -> bool:
+        right = self.expected(slot)
+        if right is None: return bool(rows)
+        return not less(right, rows) and not (self.of_keys and less(rows, right))
+    def is_sentinel(self, id_: Any) -> bool:
+        return not self.of_keys and self.offers.get(id_, {}).get("sentinel") is True
+    def excused(self, id_: Any) -> bool:
+        offer = self.offers[id_]
+        if offer.get("sentinel") is True: return True
+        return bool(self.letters_of(id_)) and (offer.get("fails") is True or bool(self.kind("fault")))
+    def visible(self) -> set[Slot]:
+        ever = {slot for slot, states in self.over.items() if any(rows for _, rows in states)}
+        return (ever if self.has_log() else set()) | set(self.slots_in(1)) | set(self.slots_in(2))
+    def slots_of(self, id_: Any) -> list[Slot]:
+        """Those of an offered record of which something can be missing."""
+        if not self.numbered: return [(id_, None)]
+        rows = [] if self.offers[id_].get("fails") is True else self.offers[id_].get("expect")
+        shown_j = [j for other, j in self.visible() if other == id_ and j is not None]
+        return [(id_, j) for j in range(max(shown_j, default=0) + 1 if rows is None else len(rows))]
+    def wanted(self) -> list[Slot]:
+        if self.of_keys: return [(id_, None) for id_ in self.due]
+        return [slot for id_ in self.offers if not self.excused(id_) for slot in self.slots_of(id_)]
+
+    # its end
+    def at_end(self, slot: Slot, n: float) -> Rows:
+        """Its rows at the `finished` or `giveup`; without a log those of reading 1."""
+        return self.at(slot, n) if self.sink["changes"] else self.in_reading(1, slot)
+    def starts_before(self, n: float) -> list[Json]:
+        return [e for e in self.kind("start") if e["n"] < n]
+    @asked_once
+    def finished(self) -> Json | None:
+        ends = self.kind("finished")
+        return ends[0] if ends and getattr(self, "_by_" + ends[0]["how"].replace("-", "_"))(ends[0]) else None
+    def _by_exit(self, end: Json) -> bool:
+        begun = self.starts_before(end["n"])
+        exits = [e for e in self.kind("exit") if begun and e["start"] == begun[-1]["start"] and e["n"] < end["n"]]
+        if not exits or exits[0].get("by") == "harness" or exits[0].get("code") != 0: return False
+        return bool(exits[0]["n"] > max((e["n"] for e in self.offers.values()), default=-EVER))
+    def _by_file(self, end: Json) -> bool:
+        return end is not None
+    def _is_shown(self) -> bool:
+        return not self.disagrees() and (self.sink["changes"] or self.whole(1))
+    def _by_all_rows(self, end: Json) -> bool:
+        if not self._is_shown(): return False
+        slots = self.wanted()
+        if self.of_keys: slots = [*slots, *(self.over if self.sink["changes"] else self.slots_in(1))]
+        if not all(self.has_all(slot, self.at_end(slot, end["n"])) for slot in slots): return False
+        first = min((e["n"] for e in self.reading(1, "table", "dead", "read")), default=EVER)
+        return not (self.of_keys and any(end["n"] < e["n"] < first for e in self.effects))
+    def _by_settled(self, end: Json) -> bool:
+        begun, quiet = self.starts_before(end["n"]), self.bounds.get("quiet")
+        if self.of_keys or not self._is_shown() or not begun or quiet is None: return False
+        if any(e["start"] == begun[-1]["start"] and e["n"] < end["n"] for e in self.kind("exit")): return False
+        disturbed = [e["t"] for e in self.kind("row", "start", "exit", "fault") if e["n"] < end["n"]]
+        if disturbed and end["t"] - disturbed[-1] < quiet * 1000: return False
+        for part in {e["part"] for e in self.offers.values()}:
+            own = [(id_, e) for id_, e in self.offers.items() if e["part"] == part]
+            yields = {id_ for id_, e in own if e.get("fails") is not True and e.get("expect") != []}
+            some = [id_ for id_, _ in own if not self.excused(id_) and id_ in yields]
+            passed = any(e.get("sentinel") is True and not self._lacks(id_, end) for id_, e in own)
+            if some and self._lacks(some[-1], end) and not passed: return False
+        return not self._less_missing_later(end["n"])
+    def _lacks(self, id_: Any, end: Json) -> bool:
+        return any(self.missing(slot, self.at_end(slot, end["n"])) for slot in self.slots_of(id_))
+    def _less_missing_later(self, n: int) -> bool:
+        later = [(slot, rows) for slot, states in self.over.items() for end, rows in states if end > n]
+        for r in (1, 2):
+            slots = [slot for slot in self.slots_in(r) if self.whole(r) and slot[0] in self.offers]
+            later += [(slot, self.in_reading(r, slot)) for slot in slots]
+        judged_ = [(slot, rows) for slot, rows in later if not self.is_sentinel(slot[0])]
+        return any(self.missing(slot, rows) < self.missing(slot, self.at_end(slot, n)) for slot, rows in judged_)
+
+    def fault_spans(self) -> list[tuple[Json, Json | None]]:
+        spans: list[tuple[Json, Json | None]] = []
+        for e in self.kind("fault"):
+            place = next((i for i, (b, end) in enumerate(spans) if end is None and b["f"] == e["f"]), None)
+            if e["phase"] == "begin": spans.append((e, None))
+            elif place is not None: spans[place] = (spans[place][0], e)
+        return spans
+    def log_unread(self) -> bool:
+        return self.disagrees() or "log" not in self.read(2 if self.begun(2) else 1)
+
+def found(kind: str, slot: Slot, at: Any = None) -> Finding:
+    return Finding(kind, None, slot[0], None, at, None, slot[1])
+
+def reordered(job: Outside, kind: str, *, by_key: bool) -> tuple[list[Finding], bool]:
+    """What came after a later one of its group; and whether two could be compared."""
+    highest: dict[Any, tuple[int, int]] = {}
+    told_: list[Finding] = []
+    compared = False
+    slots = [s for s in job.first_row if s[0] in job.offers and not job.of_keys]
+    for slot in sorted(slots, key=lambda s: job.first_row[s]):
+        offer = job.offers[slot[0]]
+        if by_key and "key" not in offer: continue
+        group = (offer["part"], canonical(offer["key"]) if by_key else None)
+        place = (offer["pos"], slot[1] or 0)
+        compared |= group in highest
+        if place < highest.get(group, place): told_.append(found(kind, slot, job.first_row[slot]))
+        highest[group] = max(place, highest.get(group, place))
+    return told_ if job.has_log() else [], compared
+
+def delivered(job: Outside) -> Findings:
+    """V8, of records."""
+    doubles, end, upserts = job.delivery != "at-least-once", job.finished(), job.write == "upsert"
+    for _, slots in job.touched if job.has_log() else ():
+        for slot, (was, now) in slots.items(): yield from _in_log(job, slot, was, now)
+    for r in (1, 2):
+        for slot in job.slots_in(r):
+            rows, final = job.in_reading(r, slot), not upserts or bool(end)
+            if slot[0] not in job.offers: yield found("phantom", slot)
+            twice = job.doubled(slot, rows) and (final or job.crowded(slot, rows))
+            if doubles and twice: yield found("duplicate", slot)
+            if job.wrong(slot, rows) and final: yield found("wrong-value", slot)
+    if end and job.whole(1):
+        for slot in job.wanted(): yield from _gone(job, slot)
+    if end and job.whole(1) and job.whole(2): yield from changed_again(job)
+
+def _in_log(job: Outside, slot: Slot, was: Rows, now: Rows) -> Findings:
+    """V8, of the rows of a slot before and after one transaction."""
+    offered, upserts = slot[0] in job.offers, job.write == "upsert"
+    if not offered and now: yield found("phantom", slot)
+    crowded = (job.crowded if upserts else job.doubled)(slot, now)
+    if crowded and job.delivery != "at-least-once" and (offered or now): yield found("duplicate", slot)
+    if not offered: return
+    if job.wrong(slot, now) and not upserts: yield found("wrong-value", slot)
+    if job.write == "append" and job.missing(slot, now) > job.missing(slot, was): yield found("deleted", slot)
+
+def _gone(job: Outside, slot: Slot) -> Findings:
+    lacking = job.missing(slot, job.in_reading(1, slot))
+    if not lacking: return
+    least = _least(job, slot)
+    if least < lacking and job.write != "append": yield found("deleted", slot)
+    if least >= lacking and job.delivery != "at-most-once" and _is_known(job, slot): yield found("lost", slot)
+
+def _least(job: Outside, slot: Slot) -> float:
+    """The least that was missing after a transaction before reading 1."""
+    first = min((e["n"] for e in job.reading(1, "table", "dead", "read")), default=EVER)
+    states = job.over.get(slot, []) if job.has_log() else []
+    return min((job.missing(slot, rows) for end, rows in states if end < first), default=EVER)
+
+def _is_known(job: Outside, slot: Slot) -> bool:
+    """Whether it is known that its record yields a row."""
+    offer = job.offers[slot[0]]
+    return "expect" in offer or offer.get("fails") is True or any(s[0] == slot[0] for s in job.visible())
+
+def changed_again(job: Outside) -> Findings:
+    for slot in dict.fromkeys([*job.slots_in(1), *job.slots_in(2)]):
+        one, other = job.in_reading(1, slot), job.in_reading(2, slot)
+        if job.delivery == "at-least-once" and not job.of_keys: one, other = list({*one}), list({*other})
+        if not job.is_sentinel(slot[0]) and (less(one, other) or less(other, one)): yield found("changed-again", slot)
+
+def whole_table(job: Outside) -> Findings:
+    """V8, of keys."""
+    if not job.finished() or not job.whole(1): return
+    for slot in differing(job):
+        right, rows = job.expected(slot) or [], job.in_reading(1, slot)
+        lacking, surplus = less(right, rows), less(rows, right)
+        if lacking and surplus: yield found("wrong-value", slot)
+        elif surplus: yield found("duplicate" if right else "phantom", slot)
+        else: yield found("deleted" if _least(job, slot) < len(lacking) else "lost", slot)
+    if job.whole(2): yield from changed_again(job)
+
+def differing(job: Outside) -> list[Slot]:
+    slots = dict.fromkeys([*job.wanted(), *job.slots_in(1)])
+    both = {slot: (job.expected(slot) or [], job.in_reading(1, slot)) for slot in slots}
+    return [slot for slot, (right, rows) in both.items() if less(right, rows) or less(rows, right)]
+
+def delivery_open(job: Outside) -> bool:
+    """Whether what does not convict may still be wrong (V8)."""
+    end = job.finished()
+    begun_again = job.begun(2) or bool(end and any(e["n"] > end["n"] for e in job.kind("start")))
+    if not job.whole(1) or job.disagrees() or (begun_again and not job.whole(2)): return True
+    if job.of_keys: return not end and bool(differing(job))
+    if job.delivery != "at-most-once":
+        lacking = [s for s in job.wanted() if job.missing(s, job.in_reading(1, s))]
+        if lacking and (not end or any(not _is_known(job, s) for s in lacking)): return True
+    if job.write != "upsert" or end: return False
+    doubles = job.delivery != "at-least-once"
+    shown_ = [(s, job.in_reading(r, s)) for r in (1, 2) for s in job.slots_in(r)]
+    twice = [s for s, rows in shown_ if doubles and job.doubled(s, rows) and not job.crowded(s, rows)]
+    return bool(twice) or any(job.wrong(s, rows) for s, rows in shown_)
+
+def zombies(job: Outside) -> Findings:
+    highest = 0
+    for e in job.effects:
+        start = e.get("start")
+        if start is None: continue
+        if start < highest: yield Finding("zombie-effect", None, None, None, e["n"])
+        highest = max(highest, start)
+
+def failed_exit(e: Json) -> bool:
+    return e.get("by") != "harness" and e.get("code") not in {None, 0}
+
+def stuck(job: Outside) -> tuple[list[Finding], bool]:
+    """What V16 tells, and whether it is undecided."""
+    giveups, end = job.kind("giveup"), job.finished()
+    if end: return [], False
+    if not giveups: return [], True
+    (up,) = giveups
+    for begin, over in job.fault_spans():
+        if begin["n"] > up["n"]: continue
+        if over is None or over["n"] > up["n"] or up["t"] - over["t"] < job.bounds["recover"] * 1000: return [], True
+    highest = max((e["start"] for e in job.kind("start")), default=0)
+    failed = next((e for e in job.kind("exit") if e["start"] == highest and failed_exit(e)), None)
+    for id_, offer in job.offers.items():
+        poison = offer.get("sentinel") is True or (offer.get("fails") is True and not job.letters_of(id_))
+        if failed and poison and offer["n"] < failed["n"]: return [], True
+    slots = job.wanted() if job.of_keys else [slot for id_ in job.offers for slot in job.slots_of(id_)]
+    then = {slot: job.at(slot, up["n"]) if job.has_log() else job.in_reading(1, slot) for slot in slots}
+    lacking = [slot for slot, rows in then.items() if job.missing(slot, rows)]
+    return [Finding("stuck", None, lacking[0][0] if lacking else None, None, up["n"])], False
+
+def letters(job: Outside) -> tuple[list[Finding], bool]:
+    """What V20 tells, and whether it is undecided."""
+    told_: list[Finding] = []
+    repeats, dead = job.delivery == "at-least-once", job.reading(1, "dead")
+    for id_ in dict.fromkeys(told(e["id"]) for e in dead):
+        own = job.letters_of(id_)
+        if id_ not in job.offers: told_.append(found("row-foreign", (id_, None), own[0]["n"]))
+        if len(own) > 1 and not repeats: told_.append(found("row-doubled", (id_, None)))
+        written = any(s[0] == id_ for s in job.slots_in(1))
+        if id_ in job.offers and not repeats and written: told_.append(found("double-routed", (id_, None)))
+    unread = job.letters and "dead" not in job.read(1)
+    failures = [e["n"] for e in job.kind("exit") if failed_exit(e)]
+    failing = [id_ for id_, e in job.offers.items() if e.get("fails") is True and not any(n > e["n"] for n in failures)]
+    swallowed = [id_ for id_ in failing if not job.letters_of(id_)]
+    if unread: return told_, True
+    if job.finished(): return [*told_, *(found("swallowed", (id_, None)) for id_ in swallowed)], False
+    return told_, bool(swallowed)
+
+def unproven(job: Outside) -> bool:
+    """Whether V23 is vacuous."""
+    expects, spans = job.header.get("expects", {}), job.fault_spans()
+    begun = {begin["f"] for begin, _ in spans}
+    counts = {"records": len(job.offers), "starts": len(job.kind("start")), "asked": len(job.kind("asked"))}
+    if any(counts[name] < expects.get(name, 0) for name in counts): return True
+    if set(expects.get("faults", ())) - begun: return True
+    if any(end is not None and not end.get("evidence") for _, end in spans): return True
+    proven = [(begin, end) for begin, end in spans if end is not None and end.get("evidence")]
+    if not spans or not job.has_log(): return False
+    return not any(_bit(job, begin) or _followed(job, begin) for begin, _ in proven)
+
+def _bit(job: Outside, begin: Json) -> bool:
+    """Whether after a later transaction less of a slot is missing than at its beginning."""
+    return any(
+        job.missing(slot, rows) < job.missing(slot, job.at(slot, begin["n"]))
+        for slot, states in job.over.items() if job.of_keys or slot[0] in job.offers
+        for end, rows in states if end > begin["n"]
+    )
+
+def _followed(job: Outside, begin: Json) -> bool:
+    end = job.finished()
+    if not end: return False
+    exits = [e["n"] for e in job.kind("exit") if e.get("by") == begin["f"] and e["n"] > begin["n"]]
+    return bool(exits) and any(e["n"] > min(exits) for e in job.starts_before(end["n"]))
+
+def unexplained(job: Outside) -> Findings:
+    up = min((e["n"] for e in job.kind("giveup")), default=EVER)
+    for e in job.kind("exit"):
+        failed = "signal" in e or e.get("code") not in {None, 0}
+        if failed and e["n"] < up and not _exit_explained(job, e): yield shown("unexplained-failure", e)
+
+def _exit_explained(job: Outside, e: Json) -> bool:
+    if e.get("by") in {"harness", "outside"}: return True
+    begun = next(s["n"] for s in job.kind("start") if s["start"] == e["start"])
+    for begin, over in job.fault_spans():
+        if begin["n"] > e["n"]: continue
+        if e.get("by") == begin["f"] and (over is None or over["n"] > begun): return True
+        late = over is not None and over["n"] < e["n"] and e["t"] - over["t"] > job.bounds["recover"] * 1000
+        if "exit" in (begin.get("can") or ()) and not late: return True
+    if any(s["start"] > e["start"] and s["n"] < e["n"] for s in job.kind("start")): return True
+    if "code" not in e: return False
+    earlier = [o for o in job.offers.values() if o["n"] < e["n"]]
+    return any(o.get("sentinel") is True or (o.get("fails") is True and not job.letters) for o in earlier)
+
+def outside_opinions(lines: list[Json]) -> dict[str, Opinion]:
+    """On each invariant of a history of `view` outside."""
+    job = Outside(lines)
+    given = {"V1": _on_order(job, "reordered"), "V3": _on_order(job, "key-reordered"), "V8": _on_delivery(job)}
+    effects, several = [e.get("start") for e in job.effects], len(job.kind("start")) > 1
+    fenced = job.claims.get("fenced", job.delivery != "at-least-once")
+    owned = job.sink["changes"] and any(e.get("start") is not None for e in job.kind("row"))
+    given["V13"] = _opinion(
+        zombies(job) if several and job.has_log() else (), claimed=bool(fenced and owned), exposed=several,
+        pending=several and (job.log_unread() or (job.has_log() and None in effects)),
+    )
+    told_, undecided = stuck(job)
+    given["V16"] = _opinion(told_, pending=undecided)
+    told_, waiting = letters(job)
+    fails = any(e.get("fails") is True for e in job.offers.values())
+    exposed = fails or bool(job.kind("dead"))
+    given["V20"] = _opinion(told_, claimed=job.letters or fails, exposed=exposed, pending=waiting)
+    given["V23"] = _opinion(
+        (), claimed="expects" in job.header or bool(job.kind("fault")), exposed=not unproven(job),
+        pending=any("error" in e for e in job.kind("fault") if e["phase"] == "end"),
+    )
+    given["V24"] = _opinion(unexplained(job), claimed=job.claims["explained"], exposed=bool(job.kind("start")))
+    return {f"V{n}": given.get(f"V{n}", Opinion("not-claimed")) for n in range(1, 25) if n not in {17, 22}}
+
+def _on_order(job: Outside, kind: str) -> Opinion:
+    by_key, order = kind == "key-reordered", job.claims["order"]
+    told_, compared = reordered(job, kind, by_key=by_key)
+    kept = order != "none" and any("key" in e for e in job.offers.values()) if by_key else order == "source"
+    return _opinion(told_, claimed=kept and job.sink["changes"], exposed=compared, pending=job.log_unread())
+
+def _on_delivery(job: Outside) -> Opinion:
+    told_ = whole_table(job) if job.of_keys else delivered(job)
+    given = _opinion(told_, exposed=bool(job.offers) and bool(job.visible()), pending=delivery_open(job))
+    if not outside_without_values([job.header, *job.events]): return given
+    return given._replace(outcome="vacuous" if given.outcome == "pass" else given.outcome, counts=True)
+
+def outside_without_values(lines: list[Json]) -> bool:
+    """Whether no value is judged."""
+    offers = [e for e in lines[1:] if e["k"] == "offer"]
+    if lines[0]["sink"].get("rows") == "key": return False
+    known = any("expect" in e or e.get("fails") is True for e in offers)
+    return lines[0]["expect_from"] == "none" or (bool(offers) and not known)
 
 # ------------------------------------------------------------------------------------- reading, and the command
 NEEDED = {
@@ -1540,6 +1998,11 @@ NEEDED = {
     "retire": "c", "commit": "s c", "effect": "s id token seq", "fault": "f phase", "giveup": "why", "ack": "s a c",
     "row": "table id", "read": "table rows", "change": "phase ver", "rescale": "c of to",
 }  # the fields that an event of each kind must have, besides `n`, `t` and `k`
+NEEDED_OUTSIDE = {
+    "offer": "part pos id", "start": "start", "exit": "start", "fault": "f phase", "row": "op tx id v", "asked": "key",
+    "table": "reading id v", "dead": "reading id", "read": "reading of rows", "finished": "how", "giveup": "why",
+    "expect": "id v",
+}  # the same, seen from outside
 INTEGERS = {"n", "t", "s", "a", "pos", "try", "c", "j", "token", "seq", "rows", "ver", "part", "at", "since"}
 LISTS = {"elements", "of", "to", "expect", "can"}
 
@@ -1571,13 +2034,17 @@ def _refuse(name: str) -> NoReturn:
 
 def _complaint_of_header(line: Json) -> str:
     operator = line.get("operator")
+    if line.get("history") == 1 and line.get("view") == "outside":
+        missing = {"claims", "sink", "expect_from"} - line.keys()
+        return f"the header lacks {', '.join(sorted(missing))}" if missing else ""
     if line.get("history") != 1 or not isinstance(operator, dict): return "a header has `history` 1 and an `operator`"
-    if line.get("view") is not None: return "a history seen from outside: this judge knows only the view from inside"
+    if line.get("view") is not None: return "its `view` is neither absent nor `outside`"
     missing = {"mode", "capacity", "timeout_ms"} - operator.keys()
     return f"the operator lacks {', '.join(sorted(missing))}" if missing else ""
 
 def _complaint(e: Json) -> str:
     kind = e.get("k")
+    if kind in NEEDED_OUTSIDE and not {"n", "t", *NEEDED_OUTSIDE[kind].split()} - e.keys(): return ""
     if kind not in NEEDED: return f"unknown kind {kind!r}"
     if missing := {"n", "t", *NEEDED[kind].split()} - e.keys(): return f"a {kind} lacks {', '.join(sorted(missing))}"
     bad = [name for name in INTEGERS & e.keys() if type(e[name]) is not int]

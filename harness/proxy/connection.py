@@ -350,6 +350,8 @@ class Connection:
 
     def client_pid(self) -> int:
         """The process that opened it; 0: not known, because it was not asked for or is on another machine."""
+        if pid := self._parts.opened_by(self.client_port()):
+            return pid
         found = (
             self._identified.result() if self._identified is not None and self._identified.done() else None
         )

@@ -88,7 +88,7 @@ class Link:
     def start(self) -> None:
         """Listen. Raises OSError if the address cannot be bound."""
         if self._listener is None:
-            self._listener = Listener(self.listen, loop=self._parts.loop, accepted=self._accept)
+            self._listener = self._parts.listener(self.listen, self._accept)
             self.listen = self._listener.address
         if not self._refusing():
             self._listener.open()
@@ -114,7 +114,7 @@ class Link:
 
         Raises OSError and changes nothing if the address cannot be bound.
         """
-        moved = Listener(listen, loop=self._parts.loop, accepted=self._accept)
+        moved = self._parts.listener(listen, self._accept)
         was_enabled = self.enabled
         if was_enabled and not self._refusing():
             try:

@@ -16,7 +16,6 @@ from collections.abc import Callable
 from http import HTTPStatus
 
 from harness.proxy.json_body import Refusal
-from harness.proxy.peer import split_address
 
 LOOPBACK = "127.0.0.1"
 PORT_MAX = 65_535
@@ -99,6 +98,14 @@ def joined_address(host: str, port: int) -> str:
 
 def _wrong(words: str) -> Refusal:
     return Refusal(words, HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host and port of `host:port` or `[v6]:port`. Raises ValueError for anything else."""
+    host, colon, port = address.rpartition(":")
+    if not colon:
+        raise ValueError(f"address {address}: missing port in address")
+    return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 _BACKLOG = 4_096

@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from harness.proxy.listener import split_address
 from harness.proxy.proxy_parts import IN, NOTHING, OUT, ProxyParts, Pump
 
 READ_MAX = 65_536
@@ -284,14 +285,6 @@ class Peer:
 _Address = tuple[socket.AddressFamily, tuple[Any, ...]]
 
 
-def split_address(address: str) -> tuple[str, int]:
-    """Host and port of `host:port` or `[v6]:port`. Raises ValueError for anything else."""
-    host, colon, port = address.rpartition(":")
-    if not colon:
-        raise ValueError(f"address {address}: missing port in address")
-    return host.removeprefix("[").removesuffix("]"), int(port)
-
-
 class Dial:
     """Tries the addresses of the upstream in order until one connects. Mutable."""
 
@@ -356,7 +349,7 @@ class Dial:
     def _connecting(self, family: socket.AddressFamily, address: tuple[object, ...]) -> bool:
         """Start a connect; returns whether it is under way."""
         try:
-            self._socket = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+            self._socket = self._parts.socket(family)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._socket.connect(address)
         except BlockingIOError:

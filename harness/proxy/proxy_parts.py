@@ -11,10 +11,12 @@ from __future__ import annotations
 import asyncio
 import resource
 import select
+import socket
 from collections.abc import Callable
 from typing import Protocol
 
 from harness.proxy.link_log import LineSink
+from harness.proxy.listener import Accepted, Listener
 from harness.system.choices import Choices
 
 HELD_BYTES_MAX = 256 * 1024 * 1024
@@ -158,13 +160,29 @@ class ProxyParts:
         self, loop: asyncio.AbstractEventLoop, *, seed: int, log_file: LineSink | None = None
     ) -> None:
         self.loop = loop
-        self.pump = Pump(loop)
+        self.pump = self.made_pump()
         self.dice = Dice(seed)
         self.identifies = False
         """Whether the process that opens each connection to come is found out."""
         self.holdings = Holdings()
         self.log_file = log_file
         """Gets every log entry of every link, one JSON object a line."""
+
+    def made_pump(self) -> Pump:
+        return Pump(self.loop)
+
+    def socket(self, family: socket.AddressFamily) -> socket.socket:
+        """A socket that is not connected."""
+        return socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+
+    def listener(self, address: str, accepted: Accepted) -> Listener:
+        """Raises OSError if the address cannot be bound."""
+        return Listener(address, loop=self.loop, accepted=accepted)
+
+    def opened_by(self, port: int) -> int:
+        """The process that opened the connection from this port, where that is known without asking; else 0."""
+        del port
+        return 0
 
     def reseed(self, seed: int) -> None:
         """Draw from this seed for new connections."""

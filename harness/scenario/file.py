@@ -16,6 +16,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
+from harness.faults.parts.parts import Part
 from harness.scenario.catalogue import resolve
 from harness.scenario.mistakes import Mistake, validated
 from harness.scenario.model import Scenario
@@ -142,7 +143,7 @@ def dump(scenario: Scenario) -> str:
     return _written(_laid_out(scenario.model_dump(mode="json", by_alias=True)))
 
 
-def dump_short(scenario: Scenario) -> str:
+def dump_short(scenario: Part) -> str:
     """The YAML form without defaults, with small sections and faults on one line each: for people."""
     data = scenario.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     laid = _laid_out(data)

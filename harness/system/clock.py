@@ -7,15 +7,85 @@ spark that is `REAL_CLOCK`. Operator code uses its event loop instead (`referenc
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
 
+class Flag(Protocol):
+    """What one thread waits for and another one sets."""
+
+    def is_set(self) -> bool: ...
+    def set(self) -> None: ...
+    def wait(self, timeout: float | None = None) -> bool:
+        """Whether it is set, at the latest after `timeout` seconds."""
+
+
+class Beside(Protocol):
+    """Work beside its caller."""
+
+    def is_alive(self) -> bool: ...
+    def join(self, timeout: float | None = None) -> None:
+        """Waits until it has ended, at most `timeout` seconds."""
+
+
+class Time(Protocol):
+    """The time of this process, and what waits in it."""
+
+    def now_us(self) -> int: ...
+    def pause(self, seconds: float) -> None: ...
+    def flag(self) -> Flag: ...
+    def beside(self, work: Callable[[], None], *, name: str) -> Beside: ...
+
+
+class RealTime:
+    """The machine's monotonic clock, and threads."""
+
+    def now_us(self) -> int:
+        return time.monotonic_ns() // 1000
+
+    def pause(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def flag(self) -> Flag:
+        return threading.Event()
+
+    def beside(self, work: Callable[[], None], *, name: str) -> Beside:
+        thread = threading.Thread(target=work, name=name, daemon=True)
+        thread.start()
+        return thread
+
+
+_time: Time = RealTime()
+
+
+@contextmanager
+def virtual_time(of: Time) -> Iterator[None]:
+    """All code of this process is in that time while the block lasts."""
+    global _time  # noqa: PLW0603 - the one door
+    before, _time = _time, of
+    try:
+        yield
+    finally:
+        _time = before
+
+
 def monotonic_us() -> int:
     """Microseconds of the machine's monotonic clock (CLOCK_MONOTONIC: shared by all processes)."""
-    return time.monotonic_ns() // 1000
+    return _time.now_us()
+
+
+def flag() -> Flag:
+    """A new flag, for code that may run in virtual time."""
+    return _time.flag()
+
+
+def beside(work: Callable[[], None], *, name: str) -> Beside:
+    """Begins `work` beside the caller: in a thread, or in virtual time as another actor."""
+    return _time.beside(work, name=name)
 
 
 def utc_now() -> datetime:
@@ -25,7 +95,7 @@ def utc_now() -> datetime:
 
 def pause(seconds: float) -> None:
     """Sleep; only for polling loops that have a `Deadline`."""
-    time.sleep(seconds)
+    _time.pause(seconds)
 
 
 class Clock(Protocol):

@@ -16,6 +16,8 @@ class LevelFacts:
 
     at: str
     """`module:class` of its `harness.engine.level.Level`."""
+    repeats: bool = False
+    """Whether equal orders give equal histories, byte for byte."""
     runs_jobs: bool = False
     """Whether it runs whole jobs, which have scenarios of their own."""
     extras: tuple[str, ...] = ()
@@ -41,6 +43,7 @@ class LevelFacts:
 LEVELS: Final[Mapping[str, LevelFacts]] = {
     "sim": LevelFacts(
         at="harness.levels.sim.level:SimulatedLevel",
+        repeats=True,
         slack_ms=100,  # virtual time knows no load
         timer_resolution_ms=0,
         tells_waits=True,
@@ -60,6 +63,14 @@ LEVELS: Final[Mapping[str, LevelFacts]] = {
         extras=("mysql",),
         not_shown="The job was seen from outside: its table and the database's log of changes were judged, and nothing "
         "of what it does inside.",
+    ),
+    "job-sim": LevelFacts(
+        at="harness.levels.virtual.level:VirtualJobLevel",
+        repeats=True,
+        runs_jobs=True,
+        extras=("mysql",),
+        not_shown="The job ran in virtual time, in one thread: a real server answered it at once, and what threads, "
+        "real delays and a server that dies would do to it was not seen. It was judged from outside.",
     ),
     "spark": LevelFacts(
         at="harness.levels.spark.level:SparkLevel",

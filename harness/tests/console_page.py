@@ -1,10 +1,11 @@
 """A page's console sessions: the files that a reader saves, the commands that he types, and what they print.
 
 A fenced block whose first line is a comment with a file's name (`# enrich.py`, `-- sink.sql`) is saved under that
-name. In a `console` block a line that begins with `$ ` is a command, and what follows is its output, in which `...`
-stands for anything: a line of its own for any lines, within a line for any text. Times of real runs, process ids and
-the names of report folders are not compared. `<!-- tier: real -->` before a block says which tier of tests executes it;
-without it tier sweep does, in its own process, and times are compared too.
+name; a `diff` block that begins with `+++ job.py` changes that file. In a `console` block a line that begins with `$ `
+is a command, and what follows is its output, in which `...` stands for anything: a line of its own for any lines,
+within a line for any text. Times of real runs, process ids and the names of report folders are not compared.
+`<!-- tier: real -->` before a block says which tier of tests executes it; without it tier sweep does, in its own
+process, and times are compared too.
 """
 
 from __future__ import annotations
@@ -30,6 +31,15 @@ class Saved:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Changed:
+    """A change that the page tells the reader to make in a file."""
+
+    name: str
+    was: str
+    becomes: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Typed:
     """A command of the page with the output that the page shows, and the tier that executes it."""
 
@@ -39,13 +49,19 @@ class Typed:
     tier: str
 
 
-def session(page: str) -> Iterator[Saved | Typed]:
-    """What the reader of `page` saves and types, in the page's order."""
+def session(page: str) -> Iterator[Saved | Changed | Typed]:
+    """What the reader of `page` saves, changes and types, in the page's order."""
     for block in _BLOCK.finditer(page):
         text, tier = block["text"], block["tier"] or "sim"
         if block["language"] == "console":
             first = page.count("\n", 0, block.start("text")) + 1
             yield from _typed(text, first=first, tier=tier)
+        elif block["language"] == "diff":
+            name, *lines = text.splitlines(keepends=True)
+            was, becomes = (
+                "".join(line[1:] for line in lines if line[0] in {" ", side}) for side in ("-", "+")
+            )
+            yield Changed(name=name.split()[1], was=was, becomes=becomes)
         elif named := _NAME.match(text):
             yield Saved(name=named[1], text=text)
 

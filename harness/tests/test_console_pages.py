@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli.main import main
-from harness.tests.console_page import Saved, Typed, difference, session
+from harness.tests.console_page import Changed, Saved, Typed, difference, session
 from harness.tests.tidy import ROOT
 from tools.cases import each
 
@@ -91,6 +91,12 @@ def execute(typed: Typed, *, folder: Path, code: int) -> tuple[int, str]:
     return outside(words)
 
 
+def change(asked: Changed, *, folder: Path) -> None:
+    text = (folder / asked.name).read_text(encoding="utf-8")
+    assert text.count(asked.was) == 1, f"{asked.name} has this once: {asked.was}"
+    (folder / asked.name).write_text(text.replace(asked.was, asked.becomes), encoding="utf-8")
+
+
 def save(file: Saved, *, folder: Path) -> None:
     (folder / file.name).parent.mkdir(parents=True, exist_ok=True)
     (folder / file.name).write_text(file.text, encoding="utf-8")
@@ -102,6 +108,8 @@ def test_the_commands_of_a_page_print_what_it_shows(folder: Path, page: str, tie
     for step in session((ROOT / page).read_text(encoding="utf-8")):
         if isinstance(step, Saved):
             save(step, folder=folder)
+        elif isinstance(step, Changed):
+            change(step, folder=folder)
         elif step.tier == tier:
             code, printed = execute(step, folder=folder, code=code)
             told = difference(step, printed)

@@ -38,6 +38,7 @@ LEGAL: list[tuple[str, str, str]] = [
     ("a class is named for a noun", "harness/x.py", "class IOError: ...\nclass Implied: ...\n"),
     ("lines end plainly", "Makefile", "all:\n\ttrue\n"),
     ("tests do not wait", "harness/levels/live/worker.py", "pause(1)\n"),
+    ("tests do not wait", "harness/levels/job/tests/jobs/poller.py", "time.sleep(1)\n"),
     (
         "values are frozen",
         "harness/x.py",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from copy import copy
 from dataclasses import dataclass, field
-from threading import Event, RLock
+from threading import RLock
 from typing import Any, Protocol
 
 import pymysql
@@ -21,9 +21,10 @@ from harness.faults.real.server_control import (
     ServerClockControl,
     ServerProcess,
     ServerState,
+    Session,
     SmallDisk,
 )
-from harness.system.clock import Deadline, pause
+from harness.system.clock import Deadline, Flag, pause
 from harness.system.errors import HarnessError, WorldError
 from harness.world.world import DATABASE, Address, Credentials, ReplicatedServer
 
@@ -79,8 +80,12 @@ class Server:
         self._root = root
         self._owed = _Owed()
         self.replicated: ReplicatedServer | None = None
+        self.own_sessions: Callable[[], list[Session]] | None = None
+        """See `ServerControl`."""
+        self.writers: Callable[[MySqlConnection], Mapping[int, int]] = _writers
+        """See `ServerControl`."""
 
-    def reaches_lookups(self, over: Event) -> bool:
+    def reaches_lookups(self, over: Flag) -> bool:
         return self.replicated is None or self.replicated.reaches_lookups(over)
 
     @property
@@ -93,6 +98,14 @@ class Server:
         """The same server, which has a replica."""
         made = copy(self)
         made.replicated = pair
+        return made
+
+    def with_sessions(
+        self, sessions: Callable[[], list[Session]], writers: Callable[[MySqlConnection], Mapping[int, int]]
+    ) -> Server:
+        """The same server, of which somebody else tells its sessions and what their transactions have changed."""
+        made = copy(self)
+        made.own_sessions, made.writers = sessions, writers
         return made
 
     def of_run(self, database: str) -> Server:
@@ -216,6 +229,12 @@ class Server:
                 return {str(name): int(value) for name, value in cursor.fetchall() if str(value).isdecimal()}
         except (pymysql.MySQLError, OSError):
             return {}
+
+
+def _writers(root: MySqlConnection) -> Mapping[int, int]:
+    with root.cursor() as cursor:
+        cursor.execute("SELECT trx_mysql_thread_id, trx_rows_modified FROM information_schema.INNODB_TRX")
+        return {int(session): int(rows) for session, rows in cursor.fetchall()}
 
 
 def lacking(ability: str) -> HarnessError:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from threading import Event, RLock
+from threading import RLock
 from typing import Any, Final
 
 import pymysql
@@ -21,7 +21,7 @@ from pymysql.cursors import Cursor, DictCursor
 from harness.database.endpoint import MySqlConnection
 from harness.database.probe import OF_PROBE
 from harness.faults.real.server_control import LostRows, ServerRole, Session, end_sessions, sessions_of_run
-from harness.system.clock import Deadline, wait_until
+from harness.system.clock import Deadline, Flag, wait_until
 from harness.system.errors import WorldError
 from harness.world.server import Server, ask, open_connection
 from harness.world.toxiproxy import Toxiproxy
@@ -157,7 +157,7 @@ class ServerPair:
             )
             raise WorldError(message, fix="look at the log of both servers; run it again with --keep always")
 
-    def reaches_lookups(self, over: Event) -> bool:
+    def reaches_lookups(self, over: Flag) -> bool:
         """See `ServerControl`."""
         if self._lookups == "primary" or self._serving == "replica":
             return True

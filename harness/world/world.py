@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Event
 from typing import Protocol
 
 from harness.database.endpoint import Endpoint
 from harness.faults.real.fault_site import MessageControl
 from harness.faults.real.server_control import LostRows, PairControl, ServerControl, ServerRole
 from harness.scenario.outcome import WorldDescription
+from harness.system.clock import Flag
 
 DATABASE = "floodmark"
 """The name of every world's database, and the prefix (`floodmark_...`) of those that its user may create."""
@@ -87,7 +87,7 @@ class ReplicatedServer(PairControl, Protocol):
     def catch_up(self) -> None:
         """Waits until the replica has executed all that the primary's log holds now. Raises WorldError."""
 
-    def reaches_lookups(self, over: Event) -> bool:
+    def reaches_lookups(self, over: Flag) -> bool:
         """See `ServerControl`."""
 
     def of_run(self, *databases: str, lookups: ServerRole, stays: bool) -> AbstractContextManager[None]:

@@ -49,7 +49,7 @@ def test_a_bare_machine_is_not_well_and_each_lack_has_its_fix(machine: Path) -> 
     assert result.return_value is Exit.ENVIRONMENT
     assert checks["java"]["state"] == "FAIL"
     assert checks["worlds"]["state"] == "FAIL"
-    assert checks["levels"]["says"] == "run here: sim; not: live, job, spark"
+    assert checks["levels"]["says"] == "run here: sim; not: live, job, job-sim, spark"
     assert all(checks[name]["fix"] for name in ("java", "engine", "server", "worlds"))
     assert not list(machine.parent.glob("cache")), "looking changes nothing"
 

@@ -11,7 +11,8 @@ import pytest
 
 from harness.explore.drawing import draw_scenario
 from harness.explore.find import Find, load_find
-from harness.explore.shrink import NotShown, Runs, SeenRun, ShrinkStep, open_runs, shrink
+from harness.explore.shrink import Runs, SeenRun, open_runs, shrink
+from harness.explore.shrinking import NotShown, ShrinkStep
 from harness.history.text import digest_of
 from harness.scenario.model import Scenario
 from harness.system.errors import HarnessError

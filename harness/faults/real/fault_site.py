@@ -13,7 +13,6 @@ it heals.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,7 +31,7 @@ from harness.faults.real.server_control import (
 )
 from harness.faults.real.sites import JobProcesses, SparkProcesses
 from harness.system.choices import Choices
-from harness.system.clock import monotonic_us
+from harness.system.clock import Flag, monotonic_us
 from harness.system.process_identity import ProcessIdentity
 
 if TYPE_CHECKING:
@@ -138,7 +137,7 @@ class Site:
     """Records facts that the fault itself observed; they come back in `Seen.facts`."""
     seed: int
     """The run's seed."""
-    over: threading.Event
+    over: Flag
     """Set when the fault is to heal."""
     job: JobProcesses | None = None
     """The processes of a user's job; None: the run is not one of a job."""

@@ -7,27 +7,24 @@ disturb each other; other messages go on, and when the block ends nothing is hel
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Self
 
-from harness.database.endpoint import MySqlConnection
 from harness.faults.parts.triggers import LookupMoment, SinkMoment
 from harness.faults.real.evidence import ProxyEvidence
 from harness.faults.real.fault_site import MessageControl, ToxicRequest
 from harness.faults.real.held_message import HeldMessage
 from harness.faults.real.server_control import RootLine, ServerControl
-from harness.system.clock import Deadline, monotonic_us, wait_until
+from harness.system.clock import Deadline, Flag, monotonic_us, wait_until
 
 _LOOK_S: Final = 0.01
 _CACHED_S: Final = 0.11
 """InnoDB answers questions about transactions from a copy that is up to 0.1 s old while it is asked more often."""
 _ANSWER_S: Final = 60.0
 """How long the answer of a COMMIT that was let through may take."""
-_WRITERS: Final = "SELECT trx_mysql_thread_id, trx_rows_modified FROM information_schema.INNODB_TRX"
 
 
 @contextmanager
@@ -37,7 +34,7 @@ def held_at(
     name: str,
     control: MessageControl,
     server: ServerControl,
-    over: threading.Event,
+    over: Flag,
     table: str = "*",
     armed: Callable[[], None] = lambda: None,
     standing_still: Callable[[], AbstractContextManager[int]] | None = None,
@@ -75,7 +72,7 @@ class _Holding:
     name: str
     control: MessageControl
     server: ServerControl
-    over: threading.Event
+    over: Flag
     table: str
     standing_still: Callable[[], AbstractContextManager[int]] | None
     _stack: ExitStack = field(default_factory=ExitStack)
@@ -204,16 +201,9 @@ class _Holding:
         assert self._root is not None, "a COMMIT is held only after `arm`"
         fresh_us = self._asked_us + round(_CACHED_S * 1_000_000)
         wait_until(lambda: monotonic_us() >= fresh_us, deadline=Deadline(_CACHED_S))
-        rows = self._root(_writers)
+        rows = self._root(self.server.writers)
         self._asked_us = monotonic_us()
         return dict(rows or ()).get(int(event.more["session"]), 0)
-
-
-def _writers(root: MySqlConnection) -> list[tuple[int, int]]:
-    """The session and the number of changed rows of each transaction that is open."""
-    with root.cursor() as cursor:
-        cursor.execute(_WRITERS)
-        return [(int(session), int(rows)) for session, rows in cursor.fetchall()]
 
 
 def _in_words(event: ProxyEvidence) -> str:

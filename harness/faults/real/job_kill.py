@@ -206,7 +206,7 @@ def awaited_start(site: Site, *, fault: str) -> LiveStart:
 
     def lives() -> bool:
         start = job.newest()
-        if start is not None and is_alive(start.main):
+        if start is not None and job.is_alive(start.main):
             found.append(start)
         return bool(found) or site.over.is_set()
 
@@ -240,7 +240,7 @@ def kill_processes(site: Site, victims: Sequence[ProcessIdentity], *, fault: str
     killed = [victim for victim in victims if job.kill(victim, fault=fault)]
     if not killed:
         return False
-    gone = wait_until(lambda: not any(map(is_alive, killed)), deadline=Deadline(_GONE_S))
+    gone = wait_until(lambda: not any(map(job.is_alive, killed)), deadline=Deadline(_GONE_S))
     facts: dict[str, Any] = {"pids": [victim.pid for victim in killed], "gone": gone}
     if held is not None:
         if held.when.moment == "before" and owner in killed:

@@ -16,7 +16,6 @@ so; what was lost is what SQL reads on one server and not on the other.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from types import TracebackType
 from typing import Any, Final, Literal, Protocol, Self, TypeVar
 
 from harness.database.endpoint import OWN, MySqlConnection
+from harness.system.clock import Flag, beside, flag
 from harness.system.errors import WorldError
 from harness.system.json_types import Json
 
@@ -169,7 +169,7 @@ class ServerControl(ServerProcess, SmallDisk, ServerClockControl, Protocol):
     def pair(self) -> PairControl:
         """This server and its replica; raises HarnessError in a world without the ability `replica`."""
 
-    def reaches_lookups(self, over: threading.Event) -> bool:
+    def reaches_lookups(self, over: Flag) -> bool:
         """Waits until lookups can see what is committed now; False: `over` was set first.
 
         At once, unless they ask a replica.
@@ -182,6 +182,13 @@ class ServerControl(ServerProcess, SmallDisk, ServerClockControl, Protocol):
 
         Waits up to `wait_s` for a server that another fault has stopped or paused; then raises pymysql's error.
         """
+
+    @property
+    def own_sessions(self) -> Callable[[], list[Session]] | None:
+        """Gives the run's sessions where the server itself does not know them; None: it does."""
+
+    def writers(self, root: MySqlConnection) -> Mapping[int, int]:
+        """How many rows the open transaction of each session has changed, by the session's number."""
 
     def state(self) -> ServerState:
         """Its present state; waits at most one second for an answer."""
@@ -218,9 +225,24 @@ class Session:
     statement: str
     """Its running statement; empty: none."""
 
+    def kill(self, connection: MySqlConnection, what: str) -> bool:
+        """KILL CONNECTION or QUERY; False: it is gone."""
+        import pymysql
+
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute(f"KILL {what} {self.id}")
+        except pymysql.MySQLError as error:
+            if error.args and error.args[0] == _NO_SUCH_SESSION:
+                return False
+            raise
+        return True
+
 
 def sessions_of_run(connection: MySqlConnection, server: ServerControl) -> list[Session]:
     """The run's current sessions, the oldest first."""
+    if server.own_sessions is not None:
+        return server.own_sessions()
     with connection.cursor() as cursor:
         cursor.execute(_SESSIONS, (server.user, server.database, f"{server.database}{OWN}"))
         rows = cursor.fetchall()
@@ -232,25 +254,12 @@ def sessions_of_run(connection: MySqlConnection, server: ServerControl) -> list[
 
 def end_sessions(connection: MySqlConnection, sessions: Iterable[Session]) -> int:
     """KILL CONNECTION for each; returns how many still existed."""
-    return sum(_kill(connection, "CONNECTION", session) for session in sessions)
+    return sum(session.kill(connection, "CONNECTION") for session in sessions)
 
 
 def interrupt(connection: MySqlConnection, sessions: Iterable[Session]) -> int:
     """KILL QUERY for each; returns how many still existed."""
-    return sum(_kill(connection, "QUERY", session) for session in sessions)
-
-
-def _kill(connection: MySqlConnection, what: str, session: Session) -> bool:
-    import pymysql
-
-    try:
-        with connection.cursor() as cursor:
-            cursor.execute(f"KILL {what} {session.id}")
-    except pymysql.MySQLError as error:
-        if error.args and error.args[0] == _NO_SUCH_SESSION:
-            return False
-        raise
-    return True
+    return sum(session.kill(connection, "QUERY") for session in sessions)
 
 
 def end_all_sessions(root: MySqlConnection, server: ServerControl) -> None:
@@ -344,7 +353,7 @@ def repeating(act: Callable[[], object], every_s: float) -> Iterator[None]:
 @contextmanager
 def taking_turns(*turns: Turn) -> Iterator[None]:
     """Calls the acts in turn, each followed by its wait, repeatedly while the block lasts."""
-    ended, failures = threading.Event(), list[Exception]()
+    ended, failures = flag(), list[Exception]()
 
     def go_round() -> None:
         try:
@@ -356,8 +365,7 @@ def taking_turns(*turns: Turn) -> Iterator[None]:
         except Exception as error:  # noqa: BLE001 - raised again by the block, in its own thread
             failures.append(error)
 
-    thread = threading.Thread(target=go_round, name="repeated act of a fault", daemon=True)
-    thread.start()
+    thread = beside(go_round, name="repeated act of a fault")
     try:
         yield
     finally:

@@ -192,11 +192,20 @@ class JobProcesses(Protocol):
     def executors(self) -> Sequence[ProcessIdentity]:
         """The executors of the newest start, also those of a standalone cluster, which are not its descendants."""
 
+    def is_alive(self, process: ProcessIdentity) -> bool:
+        """Whether it still runs."""
+
     def kill(self, process: ProcessIdentity, *, fault: str) -> bool:
         """Sends SIGKILL; False if the process was gone. If a start ends by it, its exit is recorded `by` the fault."""
 
     def expect_death(self, start: LiveStart, *, fault: str) -> None:
         """Says that the next exit of `start` is the doing of `fault`, which does not send the signal itself."""
+
+    def suspended(self, process: ProcessIdentity, found: Callable[..., None]) -> AbstractContextManager[None]:
+        """Stops it (SIGSTOP) while the block lasts; `found` gets the facts `stopped` and `resumed`."""
+
+    def ports(self, family: Sequence[ProcessIdentity]) -> set[int]:
+        """The ports from which these processes talk over TCP."""
 
     def start_beside(self, *, fault: str) -> AbstractContextManager[LiveStart]:
         """Freeze the newest start and start the job once more beside it; the freeze lasts as long as the block.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Self, cast
 
@@ -15,6 +15,7 @@ from harness.faults.real.fault_site import ProxyConnection, Site
 from harness.faults.real.held_message import HeldMessage
 from harness.faults.real.server_control import ServerControl
 from harness.faults.real.sites import JobProcesses, LiveStart
+from harness.faults.real.suspension import suspended
 from harness.faults.tests.fake_site import Proxy, site
 from harness.system.clock import monotonic_us
 from harness.system.process_identity import ProcessIdentity, identify, is_alive
@@ -81,10 +82,11 @@ class Server:
         yield self
 
     def execute(self, _statement: str) -> None:
-        self.asked += 1
+        """Settings of the line."""
 
-    def fetchall(self) -> list[tuple[int, int]]:
-        return list(self.changed.items())
+    def writers(self, _root: object) -> Mapping[int, int]:
+        self.asked += 1
+        return self.changed
 
 
 @dataclass
@@ -126,6 +128,15 @@ class Job:
 
     def executors(self) -> Sequence[ProcessIdentity]:
         return self.family(self._live(len(self.begun)))[1:] if self.executors_too else []
+
+    def is_alive(self, process: ProcessIdentity) -> bool:
+        return is_alive(process)
+
+    def suspended(self, process: ProcessIdentity, found: Callable[..., None]) -> AbstractContextManager[None]:
+        return suspended(process, found)
+
+    def ports(self, _family: Sequence[ProcessIdentity]) -> set[int]:
+        return set()
 
     def kill(self, process: ProcessIdentity, *, fault: str) -> bool:
         for one in [one for start in self.begun for one in start]:

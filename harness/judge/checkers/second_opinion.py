@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.history.convert import convert
-from harness.history.outside import OUTSIDE
 from harness.history.verdict import Anomaly, InvariantVerdict, Judgement, Outcome
 from harness.judge.second_judge import Opinion, opinions, read_lines, verdict
-from harness.system.errors import UsageError, WorldError
+from harness.system.errors import WorldError
 from harness.system.json_types import Json
 from harness.system.whole_file import temporary_folder
 
@@ -56,11 +55,8 @@ class SecondOpinion:
 def second_opinion(path: Path, judged: Judgement) -> SecondOpinion:
     """Lets the second judge judge the file of `judged`, on the same invariants.
 
-    Raises UsageError for a history seen from outside, WorldError if there is no room to hand it over as text.
+    Raises WorldError if there is no room to hand it over as text.
     """
-    if judged.view == OUTSIDE:
-        message = "the second judge knows no histories that are seen from outside"
-        raise UsageError(message, fix="leave --second out for this file")
     try:
         lines = _lines(path)
         return compared(judged, lines, opinions(lines))

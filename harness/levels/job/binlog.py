@@ -8,10 +8,11 @@ one. A position says where in the log something is, so that events seen elsewher
 from __future__ import annotations
 
 import logging
+import os
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Self
 
@@ -26,7 +27,7 @@ from pymysqlreplication.row_event import (
 )
 
 from harness.database.endpoint import Endpoint, MySqlConnection
-from harness.system.clock import Deadline, monotonic_us
+from harness.system.clock import CALENDAR_CLOCK, Deadline, monotonic_us
 
 _ROWS: Final = (WriteRowsEvent, UpdateRowsEvent, PartialUpdateRowsEvent, DeleteRowsEvent)
 _READ: Final = (*_ROWS, QueryEvent, XidEvent, XAPrepareEvent, RotateEvent, HeartbeatLogEvent)
@@ -80,6 +81,10 @@ def log_position(connection: MySqlConnection) -> LogPosition:
             cursor.execute("SHOW MASTER STATUS")
         file, offset = cursor.fetchone()[:2]
     return LogPosition(file=file, offset=int(offset))
+
+
+def _place(reader: BinLogStreamReader) -> LogPosition:
+    return LogPosition(file=str(reader.log_file), offset=int(reader.log_pos))
 
 
 class _ConnectionLost(Exception):
@@ -138,8 +143,7 @@ class ChangeLog:
                     for event in reader:
                         if self._over.is_set():
                             break
-                        here = LogPosition(file=str(reader.log_file), offset=int(reader.log_pos))
-                        self._note(event, here)
+                        self._note(event, _place(reader))
             except pymysql.MySQLError as error:
                 if error.args and error.args[0] == _LOST_LOG:
                     self.broken = str(error.args[1:])
@@ -174,7 +178,7 @@ class ChangeLog:
                 "connect_timeout": _SILENT_S,
                 "read_timeout": _SILENT_S,
             },
-            server_id=2,
+            server_id=2 + os.getpid(),  # another one's than that of a process beside this one
             blocking=True,
             resume_stream=True,
             log_file=self._resume.file,
@@ -247,6 +251,29 @@ class ChangeLog:
         with self._moved:
             self._position = max(self._position, here)
             self._moved.notify_all()
+
+
+class ChangeLogInTurn(ChangeLog):
+    """A log that is read when it is asked, in the thread that asks. Mutable."""
+
+    def __enter__(self) -> Self:
+        logging.getLogger("pymysqlreplication").setLevel(logging.ERROR)
+        self._stack = ExitStack()
+        self._events = self._stack.enter_context(self._reader())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def wait_for(self, position: LogPosition, *, limit_s: float) -> bool:
+        """Reads on until `position`."""
+        deadline = Deadline(limit_s, clock=CALENDAR_CLOCK)
+        while self._position < position and not self.broken and not deadline.passed:
+            try:
+                self._note(next(iter(self._events)), _place(self._events))
+            except Exception as error:  # noqa: BLE001 - as in `_follow`
+                self.broken = f"{type(error).__name__}: {error}"
+        return self._position >= position
 
 
 @dataclass(slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from typing import Any, Final, NoReturn
 import pymysql
 
 from harness.database.endpoint import Endpoint
-from harness.engine.level import RunSite
+from harness.engine.level import OutsideRecord, RunSite
 from harness.engine.two_servers import TwoServers
 from harness.faults.model.fault import Fault
 from harness.levels.job.binlog import ChangeLog, LogPosition
@@ -257,7 +257,7 @@ class JobRun:
         """Runs it. Raises WorldError if the world fails, a fault cannot be healed, or the job cannot be started."""
         self._make_parts()
         with self.log:
-            with StatementLog(root=self.ground.database.root, user=self.world.app.user) as logged:
+            with self._made_statement_log() as logged:
                 try:
                     with self.faults:
                         self._go()
@@ -306,9 +306,8 @@ class JobRun:
             raise WorldError(message, fix="floodmark doctor shows what the world lacks")
 
         begin = database.end_of_log(nowhere)
-        root = self.world.root.at(self.world.direct, "")
-        self.seen = TableWatch(database=database, sink=self.order.job.sink, offered=self.ids)
-        self.log = ChangeLog(root, database=database.root.database, begin=begin, take=self.seen.take)
+        self.seen = self._made_watch()
+        self.log = self._made_log(begin)
         self.recording = JobRecording(where=self._end_of_log, read=lambda: self.log.position)
         self.offering = self._made_offering()
         self.starts = self._made_starts()
@@ -469,6 +468,16 @@ class JobRun:
 
     # ------------------------------------------------------------------------------------ processes
 
+    def _made_statement_log(self) -> StatementLog:
+        return StatementLog(root=self.ground.database.root, user=self.world.app.user)
+
+    def _made_watch(self) -> TableWatch:
+        return TableWatch(database=self.ground.database, sink=self.order.job.sink, offered=self.ids)
+
+    def _made_log(self, begin: LogPosition) -> ChangeLog:
+        root = self.world.root.at(self.world.direct, "")
+        return ChangeLog(root, database=self.ground.database.root.database, begin=begin, take=self.seen.take)
+
     def _made_offering(self) -> Offering:
         return Offering(
             order=self.order,
@@ -496,19 +505,23 @@ class JobRun:
         )
 
     def _made_starts(self) -> JobStarts:
-        return JobStarts(
-            command=self.command,
-            folder=self.order.job.folder,
-            logs=self.ground.logs,
-            run_id=self.run_id,
-            links=self.world.links,
-            begins=self._begin_start,
-            wakes=lambda: self.sessions.begin_start(None),
-            commits=lambda: len(self.seen.row_times),
-            source=self.ground.source,
-            note_process=self.note_process,
-            state_folder=self.ground.state,
-        )
+        return JobStarts(**self.of_starts())
+
+    def of_starts(self) -> dict[str, Any]:
+        """What its `JobStarts` is made of."""
+        return {
+            "command": self.command,
+            "folder": self.order.job.folder,
+            "logs": self.ground.logs,
+            "run_id": self.run_id,
+            "links": self.world.links,
+            "begins": self._begin_start,
+            "wakes": lambda: self.sessions.begin_start(None),
+            "commits": lambda: len(self.seen.row_times),
+            "source": self.ground.source,
+            "note_process": self.note_process,
+            "state_folder": self.ground.state,
+        }
 
     def _begin_start(self, number: int) -> Mapping[str, str]:
         """Called before each start, also one that a fault makes beside another."""
@@ -711,6 +724,25 @@ class JobRun:
                 pause(_POLL_S)
 
 
+class JobDoesNotWork(WorldError):
+    """The job fails, or breaks a claim of its own, without any fault."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokenByCalm:
+    """A claim that the job breaks without any fault."""
+
+    error: WorldError
+    record: OutsideRecord | None
+    """None: it may be the job file that is wrong, and not the job."""
+
+    def of(self, order: JobOrder) -> OutsideRecord:
+        """The run that shows it, if that counts for `order`. Raises WorldError if it does not."""
+        if self.record is None or not order.calm_counts:
+            raise self.error
+        return self.record
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalmRun:
     """What the calm run shows."""
@@ -730,6 +762,8 @@ class CalmRun:
     batches: int
     """How many batches the longest checkpoint of Spark in its state folder has."""
     run: JobRun
+    broken: BrokenByCalm | None = None
+    """None: it breaks no claim of the job."""
 
     @property
     def names_table(self) -> bool:

@@ -29,6 +29,15 @@ from harness.scenario.rules import at_one_moment
 JobEngine = Literal["plain", "spark"]
 
 
+class ShownByJob(Part):
+    """What a saved find of a job shows, with which job and seed."""
+
+    invariant: str = Field(description="The invariant that is violated.")
+    kind: str = Field(description="The kind of the violation.")
+    job: str = Field(description="The job, as `--job` names it; a path is relative to this file.")
+    seed: Whole = Field(ge=0, description="The seed of the run.")
+
+
 class JobScenario(Part):
     """Everything that a run of a job needs except the job, a world and a seed."""
 
@@ -82,6 +91,10 @@ class JobScenario(Part):
         "recovery and first results can be measured.",
     )
     budget: Span = Field(default=60_000, description="The time limit of a run, without its calm twin.")
+    shows: ShownByJob | None = Field(
+        default=None,
+        description="The violation that a run of it in virtual time shows; absent: it is no saved find.",
+    )
 
     @property
     def has_two_servers(self) -> bool:

@@ -30,7 +30,7 @@ from harness.levels.job.finished import ExpectedRows
 from harness.levels.job.job_database import AUDIT, INBOX
 from harness.levels.job.job_file import JobFile, SinkTable, of_keys_breaches
 from harness.levels.job.job_pitfalls import VALUE_CUT
-from harness.levels.job.job_run import CalmRun, JobRun, JobSetup, Pace
+from harness.levels.job.job_run import BrokenByCalm, CalmRun, JobDoesNotWork, JobRun, JobSetup, Pace
 from harness.levels.job.job_setup import prepared_ground, read_files
 from harness.levels.job.order import JobOrder
 from harness.levels.job.outside_record import record_of
@@ -74,6 +74,7 @@ class JobLevel:
 
     name: ClassVar[str] = "job"
     needs_world: ClassVar[bool] = True
+    in_threads: ClassVar[bool] = True
     repeatable: ClassVar[bool] = False
 
     def refuse(self, order: JobOrder) -> None:
@@ -107,6 +108,8 @@ class JobPlays:
     """Makes the runs of a campaign. Mutable: keeps the calm twins."""
 
     opening: Opening
+    kind: Callable[..., JobRun] = JobRun
+    """Makes a run."""
     _calm: dict[str, CalmRun] = field(default_factory=dict)
     _calm_runs: int = 0
     _second: dict[str, Mapping[str, str]] = field(default_factory=dict)
@@ -122,6 +125,8 @@ class JobPlays:
             refuse_unmet(order.job, order.scenario, given)
         command = None if site.limit_s is None else Deadline(site.limit_s)
         calm = self._calm_twin(order, given, site, world)
+        if calm.broken is not None:
+            return calm.broken.of(order)
         order = replace(order, job=calm.run.order.job)
         site = site if command is None else replace(site, limit_s=command.left_s)
         source = cast("Literal['given', 'calm', 'none']", expect_from(order))
@@ -148,7 +153,7 @@ class JobPlays:
         with self._lock:
             if (found := self._second.get(calm.run.run_id)) is None:
                 site.observer.phase("calm", f"{order.sut} runs without faults once more, with a fresh state")
-                again = self._made_run(order, given, site, world, calm=None)
+                again = self._made_run(order, given, site, world, calm=None, again=True)
                 found = _apart(again, calm.expected) if again.how is not None and again.readings else {}
                 self._second[calm.run.run_id] = found
         return found
@@ -157,7 +162,10 @@ class JobPlays:
         """The calm twin of this order."""
         assert site.world is not None, "level job needs a world"
         given = read_input(order.job, order.scenario, seed=order.drawn_by)
-        return self._calm_twin(order, given, site, site.world)
+        calm = self._calm_twin(order, given, site, site.world)
+        if calm.broken is not None:
+            calm.broken.of(order)
+        return calm
 
     def _calm_twin(self, order: JobOrder, given: JobInput, site: RunSite, world: World) -> CalmRun:
         """The twin that this order shares with others; it is run now, if it was not before."""
@@ -200,7 +208,7 @@ class JobPlays:
         if order.job.sink.rows is not None or next(of_keys_breaches(job), None) is not None:
             return calm_of(run, hint=f"; {says}")
         site.observer.phase("calm", says)
-        again = self._made_run(replace(order, job=job), given, site, world, calm=None)
+        again = self._made_run(replace(order, job=job), given, site, world, calm=None, again=True)
         tables = [
             {text: sorted(repr(row.v) for row in rows) for text, rows in _rows_by_id(one, job.sink).items()}
             for one in (run, again)
@@ -211,14 +219,22 @@ class JobPlays:
         return calm_of(again, keyed=f"{says[0].upper()}{says[1:]}; this run was judged so.")
 
     def _made_run(
-        self, order: JobOrder, given: JobInput, site: RunSite, world: World, *, calm: CalmRun | None
+        self,
+        order: JobOrder,
+        given: JobInput,
+        site: RunSite,
+        world: World,
+        *,
+        calm: CalmRun | None,
+        again: bool = False,
     ) -> JobRun:
-        """One run in a database of its own; `calm`: the twin of a run with faults."""
+        """One run in a database of its own; `calm`: the twin of a run with faults; `again`: it is a second twin."""
+        del again  # where nothing repeats, it is another run by itself
         run_id = f"{site.run_id}-calm{self._calm_runs or ''}" if calm is None else site.run_id
         self._calm_runs += calm is None
         self.opening.note_mark(f"{MARK}={run_id}")
         world.proxy.reseed(order.seed)
-        run = JobRun(
+        run = self.kind(
             order=order,
             given=given,
             site=site,
@@ -331,7 +347,7 @@ def _as_keys(run: JobRun) -> tuple[JobFile, str] | None:
         job.sink.id
     ):  # the server's numbers have gaps after a fault
         return None
-    keys = [record.key for record in run.given.records]
+    keys = {id_text(record.id): record.key for record in run.given.records}
     found = as_keys(job.sink, columns, run.seen.transactions, unique=run.key_columns, keys=keys)
     if found is None:
         return None
@@ -410,7 +426,7 @@ def _apart(run: JobRun, expected: ExpectedRows) -> Mapping[str, str]:
 
 
 def calm_of(run: JobRun, *, hint: str = "", keyed: str = "") -> CalmRun:
-    """What a run without faults shows. Raises WorldError if the job did not work, CannotHere if it was cut off.
+    """What a run without faults shows. Raises WorldError if the job did nothing, CannotHere if it was cut off.
 
     `hint`: what to add where the run breaks a claim of the job; `keyed`: as of `CalmRun`.
     """
@@ -461,21 +477,26 @@ def calm_of(run: JobRun, *, hint: str = "", keyed: str = "") -> CalmRun:
     )
     run.calm = twin
     run.notes += [keyed] if keyed else []
-    _refuse_wrong(twin, hint)
+    run.calm = twin = replace(twin, broken=_broken(twin, hint))
     return twin
 
 
-def _refuse_wrong(twin: CalmRun, hint: str) -> None:
-    """Raises WorldError if the calm run breaks a claim of the job."""
+def _broken(twin: CalmRun, hint: str) -> BrokenByCalm | None:
+    """The claim of the job that the calm run breaks."""
     own: Literal["calm", "none"] = "calm" if twin.run.order.job.sink.rows == "key" else "none"
     record = record_of(twin.run, expect_from=own if twin.run.expected is None else "given")
     judgement = record.judge(record.header, record.events)
     if judgement.outcome is not Outcome.FAIL:
-        return
+        return None
     wrong = next(one for one in judgement.invariants if one.outcome is Outcome.FAIL)
     first = f": {wrong.anomalies[0].say}" if wrong.anomalies else ""
     first += "".join(f"; {one.says.rstrip('.')}" for one in record.pitfalls or () if one.name == VALUE_CUT)
-    raise _does_not_work(twin.run, f"without any fault {wrong.invariant} fails{first}{hint}")
+    error = _does_not_work(twin.run, f"without any fault {wrong.invariant} fails{first}{hint}")
+    is_stated = expect_from(twin.run.order) == "given"
+    is_the_jobs = all(
+        invariant != "V8" or (is_stated and kind == "wrong-value") for invariant, kind in judgement.violations
+    )
+    return BrokenByCalm(error=error, record=record if is_the_jobs and not hint else None)
 
 
 def _elsewhere(run: JobRun) -> str:
@@ -492,7 +513,7 @@ def _elsewhere(run: JobRun) -> str:
     return f"; it wrote to {told}: should [sink] name that table?"
 
 
-def _does_not_work(run: JobRun, why: str) -> WorldError:
+def _does_not_work(run: JobRun, why: str) -> JobDoesNotWork:
     words = run.last_words()
     said, hint = words.lower().replace(_TLS_IS_OFF, ""), ""
     if run.seen.row_times:
@@ -506,4 +527,6 @@ def _does_not_work(run: JobRun, why: str) -> WorldError:
             f"; it ran under {run.starts.command[0]}:"
             " if its packages are in another environment, name that one's `python` in `command`"
         )
-    return WorldError(f"the job does not work undisturbed: {why}; {words}", fix=f"mend the job first{hint}")
+    return JobDoesNotWork(
+        f"the job does not work undisturbed: {why}; {words}", fix=f"mend the job first{hint}"
+    )

@@ -30,7 +30,6 @@ from harness.world.proxy_program import LOG, PACKETS
 class JobOrder:
     """One run of a job to perform; implements `harness.scenario.order.AnyOrder`."""
 
-    level: ClassVar[str] = "job"
     mutant: ClassVar[str | None] = None
     needs: ClassVar[frozenset[str]] = frozenset({PACKETS, LOG, BINLOG})
 
@@ -38,6 +37,8 @@ class JobOrder:
     job: JobFile
     seed: int
     """The seed of the faults' choices."""
+    level: str = "job"
+    """`IN_REAL_TIME` or `IN_VIRTUAL_TIME`."""
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     """What the job's environment is made from: that of the command, without the harness's own options."""
     data_seed: int | None = None
@@ -49,6 +50,8 @@ class JobOrder:
     """Whether its scenario was named: one that the job cannot meet is refused then, else left out."""
     calm_only: bool = False
     """Whether only the calm twin runs; the run is that twin."""
+    calm_counts: bool = False
+    """Whether a claim that the calm twin breaks is a violation of this run; else the job does not work."""
     import_path: tuple[str, ...] = ()
     """Where `claims.expected` is imported from."""
     again: str = ""
@@ -65,6 +68,8 @@ class JobOrder:
         return self.job.title
 
 
+IN_REAL_TIME, IN_VIRTUAL_TIME = "job", "job-sim"
+"""The levels of `floodmark job --level job` and `--level sim`."""
 JobGiven = str | Path
 """A job.toml, a folder that has one, or a command."""
 _NAME = "job.toml"
@@ -117,6 +122,7 @@ def job_order(
     named: str,
     seed: int,
     environment: Mapping[str, str],
+    level: str = "job",
     data_seed: int | None = None,
     import_path: tuple[str, ...] = (),
     world: tuple[str, str] = ("auto", "auto"),
@@ -136,10 +142,7 @@ def job_order(
         *([source] if source else []),
         "--job",
         named,
-        "--world",
-        world[0],
-        "--proxy",
-        world[1],
+        *(["--level", "sim"] if level == IN_VIRTUAL_TIME else ["--world", world[0], "--proxy", world[1]]),
     ]
     words += ["--seed", str(seed), *([] if data_seed is None else ["--data-seed", str(data_seed)])]
     words += [*(["--calm-only"] if calm_only else []), *more]
@@ -147,6 +150,7 @@ def job_order(
         scenario=scenario,
         job=job,
         seed=seed,
+        level=level,
         environment=environment,
         data_seed=data_seed,
         named=named_alone,

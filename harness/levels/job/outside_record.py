@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 from msgspec import UNSET, structs
@@ -72,7 +73,7 @@ def record_of(
     return OutsideRecord(
         header=header,
         events=events,
-        judge=judge_of(run) if not unsteady else _told_unsteady(judge_of(run), unsteady),
+        judge=partial(_told_unsteady, judge_of(run), dict(unsteady)) if unsteady else judge_of(run),
         whole=not run.cut_off and not run.log.broken,
         error=run.cut_off or run.gave_up or None,
         interrupted=bool(run.cut_off) and run.site.stop.is_set(),
@@ -241,9 +242,12 @@ def judge_of(run: JobRun) -> Callable[[OutsideHeader, Sequence[OutsideEvent]], J
 
 
 def _told_unsteady(
-    judge: Callable[[OutsideHeader, Sequence[OutsideEvent]], Judgement], unsteady: Mapping[str, str]
-) -> Callable[[OutsideHeader, Sequence[OutsideEvent]], Judgement]:
-    """The judge of a job that is not deterministic: V8 says so, with both values, before anything else.
+    judge: Callable[[OutsideHeader, Sequence[OutsideEvent]], Judgement],
+    unsteady: Mapping[str, str],
+    header: OutsideHeader,
+    events: Sequence[OutsideEvent],
+) -> Judgement:
+    """Judges a job that is not deterministic: V8 says so, with both values, before anything else.
 
     The verdict stays: that nothing in `values` differs from run to run is what the job claims.
     """
@@ -256,17 +260,14 @@ def _told_unsteady(
         first = of_another if own is None else f"the job is not deterministic: {own}"
         return replace(anomaly, say=f"{first}; {anomaly.say}")
 
-    def judged(header: OutsideHeader, events: Sequence[OutsideEvent]) -> Judgement:
-        found = judge(header, events)
-        verdicts = (
-            replace(verdict, anomalies=tuple(map(told, verdict.anomalies)))
-            if verdict.invariant == "V8"
-            else verdict
-            for verdict in found.invariants
-        )
-        return replace(found, invariants=tuple(verdicts))
-
-    return judged
+    found = judge(header, events)
+    verdicts = (
+        replace(verdict, anomalies=tuple(map(told, verdict.anomalies)))
+        if verdict.invariant == "V8"
+        else verdict
+        for verdict in found.invariants
+    )
+    return replace(found, invariants=tuple(verdicts))
 
 
 def _missing(events: Sequence[OutsideEvent]) -> Iterator[str]:

@@ -11,7 +11,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -19,7 +19,7 @@ from typing import Final
 import psutil
 
 from harness.faults.real.sites import LiveStart, SourceBroker
-from harness.faults.real.suspension import resume
+from harness.faults.real.suspension import resume, suspended
 from harness.levels.job.environment import MARK
 from harness.levels.job.sources import JobSource
 from harness.system.child import Child
@@ -127,16 +127,27 @@ class JobStarts:
             log = self.logs / f"start-{number}.log"
             log.touch()  # what it raises is no mistake of the command
             try:
-                child = Child(self.command, output=log, cwd=self.folder, environment=environment)
+                child = self.made(log, environment)
             except OSError as error:
                 message = f"the job's command cannot be started: {error.strerror or error}"
                 raise WorldError(message, fix="correct `command` in the job file") from error
             self.note_process(child.pid)
             self._start_of_pid[child.pid] = number
-            main = identify(child.pid)
+            main = self.identified(child)
             self._started.append(_Started(number=number, child=child, main=main, began_us=monotonic_us()))
             gone = ProcessIdentity(pid=child.pid, started=0)
             return LiveStart(number=number, main=main or gone)
+
+    def made(self, log: Path, environment: Mapping[str, str]) -> Child:
+        """The process of a start. Raises OSError."""
+        return Child(self.command, output=log, cwd=self.folder, environment=environment)
+
+    def identified(self, child: Child) -> ProcessIdentity | None:
+        return identify(child.pid)
+
+    def blame(self, place: int, fault: str) -> None:
+        """The exit of the start at that place is of this fault."""
+        self._started[place].blamed = fault
 
     def poll(self) -> list[JobExitSeen]:
         """The exits since the last call, in the order of the starts."""
@@ -238,9 +249,23 @@ class JobStarts:
                 return True
         return False
 
+    def is_alive(self, process: ProcessIdentity) -> bool:
+        return is_alive(process)
+
     def expect_death(self, start: LiveStart, *, fault: str) -> None:
         with self._lock:
             self._started[start.number - 1].blamed = fault
+
+    def suspended(self, process: ProcessIdentity, found: Callable[..., None]) -> AbstractContextManager[None]:
+        return suspended(process, found)
+
+    def ports(self, family: Sequence[ProcessIdentity]) -> set[int]:
+        ports: set[int] = set()
+        for one in family:
+            with suppress(psutil.Error):
+                for connection in psutil.Process(one.pid).net_connections(kind="tcp"):
+                    ports.add(connection.laddr.port)
+        return ports
 
     @contextmanager
     def start_beside(self, *, fault: str) -> Iterator[LiveStart]:

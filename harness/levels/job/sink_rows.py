@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
@@ -195,12 +195,12 @@ def as_keys(
     transactions: Iterable[LoggedTransaction],
     *,
     unique: Sequence[str],
-    keys: Collection[object],
+    keys: Mapping[str, object],
 ) -> tuple[SinkTable, str] | None:
     """The sink with rows of keys, and what shows that; None: nothing shows that a row is of more than one record.
 
     The log of a run without faults shows it, and never a few odd rows: a wrong job may write those too. `unique`: the
-    columns of a key of the table; `keys`: those of the records.
+    columns of a key of the table; `keys`: of each record its key, by the text of its id.
     """
     ids_of: dict[str, dict[str, None]] = {}
     values_of: dict[str, set[str]] = {}
@@ -212,7 +212,9 @@ def as_keys(
         values_of.setdefault(told.id_text, set()).add(told.text)
     rewritten = [list(ids) for ids in ids_of.values() if len(ids) > 1]
     foreign = [text for text in values_of if text not in columns.offered]
-    if unique and not set(unique) & set(sink.id) and 2 * len(rewritten) > len(ids_of):
+    is_of_each_key = ids_of.keys() == {json.dumps([key], default=str) for key in keys.values()}
+    is_rewritten = 2 * len(rewritten) > len(ids_of) or (is_of_each_key and bool(rewritten))
+    if unique and not set(unique) & set(sink.id) and is_rewritten:
         values = dict.fromkeys([*sink.id, *sink.values])
         update = {"id": tuple(unique), "values": tuple(name for name in values if name not in unique)}
         why = (
@@ -220,8 +222,8 @@ def as_keys(
         )
     elif 2 * len(foreign) > len(values_of):
         update, why = {}, f"{len(foreign)} of {len(values_of)} ids are no record's, the first is {foreign[0]}"
-    elif values_of.keys() == set(map(str, keys)) and len(values_of) < len(columns.offered):
-        update, why = {}, f"its {len(values_of)} ids are the keys of the {len(columns.offered)} records"
+    elif values_of.keys() == set(map(str, keys.values())) != keys.keys():
+        update, why = {}, f"its {len(values_of)} ids are the keys of the {len(keys)} records"
     else:
         return None
     return sink.model_copy(update={**update, "rows": "key"}), why

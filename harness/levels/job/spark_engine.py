@@ -12,13 +12,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Event
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
 import psutil
 
-from harness.system.clock import Deadline
+from harness.system.clock import Deadline, Flag
 from harness.system.json_types import JsonView
 from harness.system.process_identity import ProcessIdentity
 
@@ -112,7 +111,7 @@ def spark_is_behind(state: Path, end: SparkEnd) -> bool:
     return bool(read) and not any(reached)
 
 
-def wait_for_gap(state: Path, *, batch: int, over: Event) -> bool:
+def wait_for_gap(state: Path, *, batch: int, over: Flag) -> bool:
     """Waits until a query whose checkpoint is below `state` has planned `batch` and not committed it; False: `over`."""
     found, found_lately = list[SparkCheckpoint](), Deadline(0)
     while not over.is_set():

@@ -9,14 +9,16 @@ earlier message with no effect in between (an idle poll, the next lookup) is no 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Final, Literal
+from typing import Final, Literal, cast
 
 from harness.engine.level import Opening, RunSite
 from harness.engine.worlds import Worlds, abilities_needed
+from harness.levels import level_named
 from harness.levels.job.job_scenario import JobScenario
-from harness.levels.job.level import JobLevel
+from harness.levels.job.level import JobPlays
 from harness.levels.job.order import JobOrder
 from harness.levels.job.traffic import Message, requests_over
 from harness.system.choices import Choices
@@ -24,8 +26,13 @@ from harness.system.whole_file import temporary_folder
 
 SWEPT: Final = "killed-at-message"
 """The shipped scenario that each run of a sweep is."""
+SWEPT_TWICE: Final = "killed-twice"
+"""The one of a sweep with two kills."""
 _FAULT: Final = "kill"
-"""The id of its fault."""
+"""The id of its fault, and of the first of two."""
+_SECOND: Final = "again"
+_PAIRS_MOST: Final = 300
+"""So many pairs are tried if no budget says less."""
 Say = Callable[[str], None]
 _WHOLE_MAX: Final = 40
 """A calm run with so many messages to the sink is swept as a whole."""
@@ -35,6 +42,7 @@ _CYCLES: Final = 4
 _MOST: Final = 200
 _MAKES: Final = frozenset({"create", "alter", "drop", "rename"})
 """They commit by themselves and are no writes."""
+_VIRTUAL_RUN_S: Final = 0.4
 _AROUND_RUN_S: Final = 1.5
 """What a run takes besides its starts: a database of its own, the readings, the judge."""
 
@@ -50,6 +58,7 @@ class CrashPoint:
     moment: Literal["before", "after"]
     message: str
     """What was sent: `COMMIT`, `UPDATE offsets`."""
+    link: str = "sink"
 
     @property
     def name(self) -> str:
@@ -87,6 +96,24 @@ def crash_points(messages: Sequence[Message]) -> list[CrashPoint]:
     return points
 
 
+def every_point(messages: Sequence[Message]) -> list[CrashPoint]:
+    """Before and after each message of both links, in order: what takes no time may all be tried."""
+    answers: dict[tuple[str, int], list[Message]] = {}
+    for one in messages:
+        if one.side == "answer":
+            answers.setdefault((one.link, one.connection), []).append(one)
+    points = []
+    for one in messages:
+        if one.side == "answer":
+            continue
+        place = CrashPoint(place=one.n, nth=one.n, moment="before", message=one.name, link=one.link)
+        points.append(place)
+        of_connection = answers.get((one.link, one.connection), [])
+        if one.command != "quit" and of_connection:
+            points.append(replace(place, nth=of_connection.pop(0).n, moment="after"))
+    return points
+
+
 def _has_effect(request: Message) -> bool:
     """Whether the database may be another one after it: a COMMIT of a transaction that only reads changes nothing."""
     return bool(request.writes or (request.commits and request.tables)) or request.statement in _MAKES
@@ -112,6 +139,9 @@ def settings_of(scenario: JobScenario, point: CrashPoint) -> list[str]:
     data = scenario.model_dump(mode="json", by_alias=True)
     input_of = [f"{name}={data[name]}" for name in ("records", "keys", "keys_come", "offer", "budget")]
     when = f"faults.{_FAULT}.when"
+    if point.link != "sink":
+        told = f"{{{point.link}: message, nth: {point.nth}, moment: {point.moment}}}"
+        return [*input_of, f"{when}={told}"]
     return [*input_of, f"{when}.nth={point.nth}", f"{when}.moment={point.moment}"]
 
 
@@ -124,29 +154,68 @@ def calm_points(
     announce: Say,
     budget_s: float | None = None,
     jobs: int = 1,
-) -> list[CrashPoint]:
-    """The crash points of the job, from a calm run in a world of its own; as many as fit into the budget.
+    pairs: bool = False,
+) -> list[tuple[CrashPoint, ...]]:
+    """The crash points of the job, from a calm run in a world of its own, or pairs; as many as fit into the budget.
 
     Says how many there are, and about how long their runs will take. Raises WorldError if the job does not work.
     """
-    with (
-        Worlds(world, proxy=proxy, offline=offline, announce=announce) as worlds,
-        worlds.lent(abilities_needed(order)) as lent,
-        temporary_folder("floodmark-sweep-") as folder,
-        JobLevel().open(Opening(folder=folder, announce=announce)) as plays,
-    ):
+    level = level_named(order.level)
+    with ExitStack() as stack:
+        folder = stack.enter_context(temporary_folder("floodmark-sweep-"))
+        lent = None
+        if level.needs_world:
+            worlds = stack.enter_context(Worlds(world, proxy=proxy, offline=offline, announce=announce))
+            lent = stack.enter_context(worlds.lent(abilities_needed(order)))
+        opening = Opening(folder=folder, announce=announce, world=world)
+        plays = cast("JobPlays", stack.enter_context(level.open(opening)))
         calm = plays.calm_twin(order, RunSite(run_id="sweep-calm", folder=folder / "run", world=lent))
-    points, pace = crash_points(calm.messages), calm.pace
-    run_s = (pace.took_us + 2 * pace.first_row_us) / 1e6 + _AROUND_RUN_S
+    pace = calm.pace
+    if not level.needs_world:
+        points, run_s = every_point(calm.messages), _VIRTUAL_RUN_S
+    else:
+        points = crash_points(calm.messages)
+        run_s = (pace.took_us + 2 * pace.first_row_us) / 1e6 + _AROUND_RUN_S
     fit = len(points) if budget_s is None else max(1, int((budget_s - pace.took_us / 1e6) * jobs / run_s))
-    chosen = spread(points, fit, seed=order.seed)
-    of_all = (
-        f" of {len(points)}, spread over the cycle as the budget allows" if len(chosen) < len(points) else ""
-    )
-    announce(
-        f"{len(chosen)} crash points{of_all}; about {len(chosen) * run_s / jobs:.0f} s, {run_s:.1f} s for each run"
-    )
+    chosen: list[tuple[CrashPoint, ...]]
+    if pairs:
+        count = _PAIRS_MOST if budget_s is None else fit
+        chosen = list(pairs_of(points, count, seed=order.seed))
+        what = "pairs of crash points, drawn"
+    else:
+        chosen = [(point,) for point in spread(points, fit, seed=order.seed)]
+        is_part = len(chosen) < len(points)
+        of_all = f" of {len(points)}, spread over the cycle as the budget allows" if is_part else ""
+        what = f"crash points{of_all}"
+    announce(f"{len(chosen)} {what}; about {len(chosen) * run_s / jobs:.0f} s, {run_s:.1f} s for each run")
     return chosen
+
+
+def pairs_of(points: Sequence[CrashPoint], count: int, *, seed: int) -> list[tuple[CrashPoint, CrashPoint]]:
+    """Drawn pairs: where the job is killed, and where the start after that is.
+
+    Its messages are counted on, so the second point is behind the first; near ones are drawn more often, for a start
+    makes good first of all what the one before it has left.
+    """
+    choices, found = Choices(seed, "pairs of a sweep"), dict[tuple[CrashPoint, CrashPoint], None]()
+    of_sink = [point for point in points if point.link == "sink"]
+    most = max((point.place for point in of_sink), default=0)
+    for _ in range(10 * count):
+        if len(found) == count or not of_sink:
+            break
+        first = of_sink[choices.index(len(of_sink))]
+        behind = 1 + choices.index(1 + choices.index(most))
+        moment: Literal["before", "after"] = "before" if choices.index(2) else "after"
+        second = replace(first, place=first.place + behind, nth=first.nth + behind, moment=moment, message="")
+        found[first, second] = None
+    return list(found)
+
+
+def settings_of_pair(scenario: JobScenario, pair: tuple[CrashPoint, CrashPoint]) -> list[str]:
+    """As `settings_of`, for `killed-twice`."""
+    first, second = pair
+    when = f"faults.{_SECOND}.when"
+    return [*settings_of(scenario, first), f"{when}.nth={second.nth}", f"{when}.moment={second.moment}"]
 
 
 def spread(points: Sequence[CrashPoint], count: int, *, seed: int) -> list[CrashPoint]:

@@ -248,6 +248,7 @@ class LiveLevel:
 
     name: ClassVar[str] = "live"
     needs_world: ClassVar[bool] = True
+    in_threads: ClassVar[bool] = True
     repeatable: ClassVar[bool] = False
 
     def refuse(self, order: Order) -> None:

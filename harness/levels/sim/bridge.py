@@ -83,6 +83,10 @@ _ERROR: Final = 0xFF
 _LOCKED: Final = re.compile(
     r"---TRANSACTION(?:(?!---TRANSACTION).)*?\nLOCK WAIT.*?thread id (\d+)", re.DOTALL
 )
+_CHANGED: Final = re.compile(
+    r"---TRANSACTION(?:(?!---TRANSACTION).)*?undo log entries (\d+)(?:(?!---TRANSACTION).)*?thread id (\d+)",
+    re.DOTALL,
+)
 _LOCK_WAITS: Final = (
     "SELECT STRAIGHT_JOIN waits.PROCESSLIST_ID, holds.PROCESSLIST_ID FROM performance_schema.data_lock_waits AS one"
     " JOIN performance_schema.threads AS waits ON waits.THREAD_ID = one.REQUESTING_THREAD_ID"
@@ -234,6 +238,10 @@ class Bridge:
         """What went wrong with the server; the run is then no evidence."""
         self.not_virtual: Counter[str] = Counter()
         """What was asked for and is real, by its name."""
+        self.tells_numbers = False
+        """Whether each session has its simulated number from its login on, so that triggers and the log have it."""
+        self.changes = 0
+        """How many commands sessions have carried out that may have changed a table, or ended a transaction."""
         self.sizes: dict[bytes, tuple[int, ...]] = {}
         """Bytes of each packet of the latest reply to a statement, by its text."""
         plain = self.session(Login(abilities=CLIENT.CAPABILITIES & ~_NOT_OFFERED, charset=_UTF8, database=""))
@@ -287,6 +295,11 @@ class Bridge:
             if deadline.passed or not _has_cycle(pairs):
                 return {waits for waits, _ in pairs}
             pause(_LOOK_AGAIN_S)
+
+    def writers(self) -> dict[int, int]:
+        """How many rows the open transaction of each session has changed, by the number of its real session."""
+        text = self._rows("SHOW ENGINE INNODB STATUS")[0][2]
+        return {int(number): int(rows) for rows, number in _CHANGED.findall(text)}
 
     def kill_query(self, session: RealSession) -> None:
         """End the statement of a session."""

@@ -12,7 +12,7 @@ them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -27,8 +27,8 @@ from harness.database.simulated.replies import (
     refused,
 )
 from harness.database.simulated.server import SimulatedServer, SimulatedSession, Waiting
-from harness.levels.sim.bridge import Bridge, Login, Parked, RealSession, number_at
-from harness.proxy.mysql.commands import QUERY, CommandExchange
+from harness.levels.sim.bridge import Bridge, Login, Parked, RealSession, number_at, read_login
+from harness.proxy.mysql.commands import ANSWERLESS, HANDSHAKE, QUERY, QUIT, CommandExchange
 from harness.proxy.mysql.dialogue import Dialogue
 from harness.proxy.mysql.frames import HEADER_BYTES, framed
 from harness.system.clock import Deadline
@@ -39,6 +39,9 @@ _LOOK_S: Final = 0.002
 _LOOK_S_MAX: Final = 0.05
 _STATEMENT_S: Final = 60.0
 """How long a statement that waits for no lock may take in real time."""
+_WELCOME: Final = b"\x00\x00\x00\x02\x00\x00\x00"
+_QUIT_PACKET: Final = b"\x01\0\0" + bytes([QUIT])
+"""Without its number."""
 _OK_MARK: Final = b"\x00"
 _ERROR_MARK: Final = b"\xff"
 _EOF_MARK: Final = b"\xfe"
@@ -49,6 +52,7 @@ EPOCH_S: Final = 1_767_225_600
 
 _SLEEP: Final = re.compile(rb"\bsleep\s*\(\s*((?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*\)", re.IGNORECASE)
 _NAMED_LOCK: Final = re.compile(rb"\bget_lock\s*\([^()]*?,\s*(\d+)\s*\)", re.IGNORECASE)
+_ONLY_READS: Final = re.compile(rb"\s*(?:SELECT|SHOW)\b(?!.*(?:\bINTO\b|;))", re.IGNORECASE | re.DOTALL)
 _TELLS_TIME: Final = re.compile(
     rb"\b(now|sysdate|curdate|curtime|unix_timestamp|utc_\w+|current_\w+|localtime\w*)\b|\b(insert|update|replace)\b",
     re.IGNORECASE,
@@ -100,6 +104,71 @@ class Command:
         return packets_of(self.reply)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """The packet by which a client logs in."""
+
+    login: Login
+    sequence: int
+
+
+class NotFollowed(Exception):
+    """The packets of a client are not understood."""
+
+
+class CommandReader:
+    """Reads what a client sends. Mutable: keeps what is not whole."""
+
+    def __init__(self) -> None:
+        self.dialogue = Dialogue()
+        self._before = b""
+        """Packets without a reply, which go with the next command."""
+        self._packet = b""
+        """The packets of a command that is not whole."""
+
+    def read(self, data: bytes) -> Iterator[Entry | Command | None]:
+        """What is whole in these bytes; None: the client leaves. Raises NotFollowed."""
+        if data[:3] + data[4:] == _QUIT_PACKET:  # mysql.connector numbers it as part of the command before
+            yield None
+            return
+        for part in self.dialogue.requests.parts(data):
+            self._packet += part.data
+            if part.packet is None:
+                raise NotFollowed(self.dialogue.session.why_lost)
+            if not part.ends:
+                continue
+            exchange = part.packet.message
+            assert isinstance(exchange, CommandExchange), "a packet belongs to an exchange"
+            whole, self._packet = self._packet, b""
+            if exchange.command == HANDSHAKE:
+                yield Entry(login=read_login(whole[HEADER_BYTES:]), sequence=part.packet.sequence)
+            elif exchange.command == QUIT:
+                yield None
+            elif exchange.command in ANSWERLESS:
+                self._before += whole
+            elif part.packet.last:
+                before, self._before = self._before, b""
+                yield Command(exchange=exchange, data=before + whole, dialogue=self.dialogue)
+
+    def welcome(self, entry: Entry) -> bytes:
+        """The reply to a login: any user and password will do."""
+        return self.ours(framed(_WELCOME, sequence=entry.sequence + 1))
+
+    def ours(self, data: bytes) -> bytes:
+        """Bytes of our own, which the dialogue follows as the server's."""
+        self.dialogue.replies.track(data)
+        return data
+
+    def failure(self, command: Command | None, code: int | str, message: str) -> bytes:
+        """The packet of an error in the server's place; of None, in place of the greeting."""
+        payload = _ERROR_MARK + int(code).to_bytes(2, "little")
+        if command is None:  # it has no SQL state
+            return framed(payload + message.encode(), sequence=0)
+        if command.is_open:
+            self.dialogue.session.open.remove(command.exchange)
+        return framed(payload + b"#HY000" + message.encode(), sequence=1)
+
+
 class BridgedSession(SimulatedSession):
     """A session of the simulated server whose statements a real session executes. Mutable."""
 
@@ -112,9 +181,16 @@ class BridgedSession(SimulatedSession):
         self._is_deserted = False
         """Its client has gone while a statement waits; the server goes on with it."""
 
+    @property
+    def real_number(self) -> int:
+        """The server's number of it; 0: it has not logged in."""
+        return 0 if self._real is None else self._real.number
+
     def log_in(self, login: Login) -> None:
         """Take a real session for a client that has logged in."""
         self._real = self._bridge.session(login)
+        if self._bridge.tells_numbers:
+            self._real.ask(f"SET pseudo_thread_id = {self.number}")
 
     def execute(
         self, sql: str, args: Sequence[Any] | None, done: Done, *, many: bool = False
@@ -231,6 +307,7 @@ class BridgedSession(SimulatedSession):
         """The reply as the link sees it: its bytes, its error, and how long the statement took."""
         slept_ms = self.server.slow_ms
         self.server.slept += slept_ms > 0
+        self._bridge.changes += not _ONLY_READS.match(command.exchange.text)
         packets, text = command.packets(), command.exchange.text
         failed, has_no_rows = packets[0][:1] == _ERROR_MARK, packets[0][:1] == _OK_MARK
         for found in sleeps:

@@ -65,6 +65,7 @@ class SimulatedLevel:
 
     name: ClassVar[str] = "sim"
     needs_world: ClassVar[bool] = False
+    in_threads: ClassVar[bool] = False
     repeatable: ClassVar[bool] = True
     variant: Variant | None = None
     """Replaces the variant that the order's mutant names."""

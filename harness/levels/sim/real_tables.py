@@ -220,9 +220,14 @@ def real_tables(opening: Opening) -> Iterator[RealTables]:
     """A server while the block lasts. Raises WorldError."""
     kind = "auto" if opening.world == "simulated" else opening.world
     with open_world(kind, needs=frozenset({LOCK_WAITS}), announce=opening.announce) as world:
-        with connect(world.root.at(world.direct, "")) as connection, connection.cursor() as cursor:
-            cursor.execute("SET GLOBAL innodb_flush_log_at_trx_commit = 0")  # no run outlives the server
-            # For `SET pseudo_thread_id`: sessions have the numbers of the simulated server.
-            ability = "BINLOG REPLAY" if "MariaDB" in world.description.server else "SESSION_VARIABLES_ADMIN"
-            cursor.execute(f"GRANT {ability} ON *.* TO '{world.app.user}'@'%'")
+        make_bridgeable(world)
         yield RealTables(world)
+
+
+def make_bridgeable(world: World) -> None:
+    """Sets what the sessions of a bridge need."""
+    with connect(world.root.at(world.direct, "")) as connection, connection.cursor() as cursor:
+        cursor.execute("SET GLOBAL innodb_flush_log_at_trx_commit = 0")  # no run outlives the server
+        # For `SET pseudo_thread_id`: sessions have the numbers of the simulated server.
+        ability = "BINLOG REPLAY" if "MariaDB" in world.description.server else "SESSION_VARIABLES_ADMIN"
+        cursor.execute(f"GRANT {ability} ON *.* TO '{world.app.user}'@'%'")

@@ -17,24 +17,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, Protocol
 
 from harness.database.simulated.hub import Actor, Hub
 from harness.database.simulated.link import Alarm, Flight, SimulatedConnection, SimulatedLink
 from harness.database.simulated.replies import LOST_CONNECTION, REFUSED, WireRequest, statement_of
 from harness.levels.sim import subtask_loop
-from harness.levels.sim.bridge import Bridge, read_login
-from harness.levels.sim.bridged_session import BridgedSession, Command
+from harness.levels.sim.bridge import Bridge
+from harness.levels.sim.bridged_session import BridgedSession, Command, CommandReader, Entry, NotFollowed
 from harness.levels.sim.drivers import AT
 from harness.levels.sim.subtask_loop import SubtaskLoop
-from harness.proxy.mysql.commands import ANSWERLESS, HANDSHAKE, QUIT, CommandExchange
-from harness.proxy.mysql.dialogue import Dialogue
-from harness.proxy.mysql.frames import framed
 from harness.system.errors import SutError
 
-_OK: Final = b"\x00\x00\x00\x02\x00\x00\x00"
-_QUIT_PACKET: Final = b"\x01\0\0" + bytes([QUIT])
-"""Without its number."""
 _LOST: Final = frozenset({LOST_CONNECTION, REFUSED})
 
 
@@ -77,66 +71,43 @@ class _Client:
         self._alarm = alarm
         self._deliver = deliver
         self._lost = lost
-        self._dialogue = Dialogue()
+        self._reader = CommandReader()
         self._connection: SimulatedConnection = dialer.link.connect(is_automatic=True)
         self._connection.opens = partial(BridgedSession, bridge=dialer.bridge)
         self._connection.gone = self._gone
         self._flight: WireFlight | None = None
         self._unsent: deque[Command] = deque()
         """Commands that the server reads when it has answered the one before."""
-        self._before = b""
-        """Packets without a reply, which go with the next command."""
-        self._packet = b""
-        """The packets of a command that is not whole."""
         self.is_over = False
 
-    def greet(self) -> WireFlight:
-        """Connect: the flight that brings the greeting, or what became of it."""
+    def greet(self) -> bool:
+        """Connect; whether it is refused."""
         flight = self._flight = WireFlight(self._connection, self._alarm, self._landed)
         self._dialer.link.send(flight)
-        return flight
+        return flight.doom == REFUSED
 
     def write(self, data: bytes) -> None:
         """Bytes of the client."""
-        if data[:3] + data[4:] == _QUIT_PACKET:  # mysql.connector numbers it as part of the command before
+        try:
+            for one in self._reader.read(data):
+                if self.is_over:
+                    return
+                self._take(one)
+        except NotFollowed as error:
+            self._dialer.end_run(f"level sim cannot follow the packets of the lookup's client: {error}")
+
+    def _take(self, one: Entry | Command | None) -> None:
+        if one is None:
             self.close()
-        if self.is_over:
-            return
-        for part in self._dialogue.requests.parts(data):
-            self._packet += part.data
-            if part.packet is None:
-                why = self._dialogue.session.why_lost
-                self._dialer.end_run(f"level sim cannot follow the packets of the lookup's client: {why}")
-            if not part.ends:
-                continue
-            exchange = part.packet.message
-            assert isinstance(exchange, CommandExchange), "a packet belongs to an exchange"
-            whole, self._packet = self._packet, b""
-            if exchange.command == HANDSHAKE:
-                self._log_in(whole, sequence=part.packet.sequence)
-            elif exchange.command == QUIT:
-                self.close()
-            elif exchange.command in ANSWERLESS:
-                self._before += whole
-            elif part.packet.last:
-                command = Command(exchange=exchange, data=self._before + whole, dialogue=self._dialogue)
-                self._before = b""
-                if self._flight is None and not self._unsent:
-                    self._send(command)
-                else:
-                    self._unsent.append(command)
-
-    def _log_in(self, packet: bytes, *, sequence: int) -> None:
-        """Any user and password will do."""
-        session = self._connection.session
-        assert isinstance(session, BridgedSession), "a client is greeted before it logs in"
-        session.log_in(read_login(packet[4:]))
-        self._answer(framed(_OK, sequence=sequence + 1))
-
-    def _answer(self, data: bytes) -> None:
-        """Bytes of our own, which the dialogue follows as the server's."""
-        self._dialogue.replies.track(data)
-        self._deliver(data)
+        elif isinstance(one, Entry):
+            session = self._connection.session
+            assert isinstance(session, BridgedSession), "a client is greeted before it logs in"
+            session.log_in(one.login)
+            self._deliver(self._reader.welcome(one))
+        elif self._flight is None and not self._unsent:
+            self._send(one)
+        else:
+            self._unsent.append(one)
 
     def _send(self, command: Command) -> None:
         exchange = command.exchange
@@ -164,25 +135,15 @@ class _Client:
             self._deliver(reply.rows[0][0])
         elif flight.code is None:
             if session is not None:  # else the server has ended it while the greeting was under way
-                self._answer(self._dialer.bridge.greeting(session.number))
+                self._deliver(self._reader.ours(self._dialer.bridge.greeting(session.number)))
         elif flight.code not in _LOST:
-            self._fail(command, flight.code, flight.message)
+            self._deliver(self._reader.failure(command, flight.code, flight.message))
         elif command is not None and flight.passed:
             self._deliver(command.reply[: flight.passed])
         if not self._connection.alive:
             self._end()
         elif self._unsent:
             self._send(self._unsent.popleft())
-
-    def _fail(self, command: Command | None, code: int | str, message: str) -> None:
-        """An error of the server, or in its place."""
-        payload = b"\xff" + int(code).to_bytes(2, "little")
-        if command is None:  # in place of the greeting it has no SQL state
-            self._deliver(framed(payload + message.encode(), sequence=0))
-            return
-        if command.is_open:
-            self._dialogue.session.open.remove(command.exchange)
-        self._deliver(framed(payload + b"#HY000" + message.encode(), sequence=1))
 
     def _gone(self) -> None:
         """The connection was ended while the client waited for nothing."""
@@ -216,6 +177,32 @@ class _Client:
         self.close()
 
 
+class WireClient(Protocol):
+    """The client's end of a connection, below its socket."""
+
+    def greet(self) -> bool:
+        """Connect; whether it is refused."""
+
+    def write(self, data: bytes) -> None: ...
+    def close(self) -> None: ...
+
+
+MakesClient = Callable[[Callable[[bytes], None], Callable[[Exception | None], None]], WireClient]
+"""(gets the server's bytes; called once, when the other end has gone: its error, or None for a FIN) -> the client."""
+
+
+class Waiter(Protocol):
+    """What blocks the code that calls a blocking socket."""
+
+    @property
+    def now_ms(self) -> int: ...
+
+    def wait(self, until_ms: int | None) -> None:
+        """Until then, or until `wake`."""
+
+    def wake(self) -> None: ...
+
+
 class _NoSocket:
     """The socket that clients set options of; it has no descriptor, so they write to the transport."""
 
@@ -242,16 +229,11 @@ class _NoSocket:
 class WireTransport(asyncio.Transport):
     """asyncio's end of a connection. Mutable."""
 
-    def __init__(self, dialer: Dialer) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, made: MakesClient) -> None:
         super().__init__({"socket": _NoSocket(), "peername": (AT.host, AT.port), "sockname": (AT.host, 0)})
-        self._loop = dialer.loop
-        self.client = _Client(
-            dialer,
-            alarm=dialer.loop,
-            deliver=self._received,
-            lost=lambda why: self._soon(self._lose, why),
-        )
-        self.lost: asyncio.Future[None] = dialer.loop.create_future()
+        self._loop = loop
+        self.client = made(self._received, lambda why: self._soon(self._lose, why))
+        self.lost: asyncio.Future[None] = loop.create_future()
         self._protocol: Any = None
         self._is_closing = False
         self._is_lost = False
@@ -341,37 +323,34 @@ class WireTransport(asyncio.Transport):
 class BlockingSocket(_NoSocket):
     """The end of a client that blocks the loop's thread, and so its whole attempt. Mutable."""
 
-    def __init__(self, dialer: Dialer, *, actor: Actor, limit_s: float | None) -> None:
+    def __init__(self, waiter: Waiter, made: MakesClient, *, limit_s: float | None) -> None:
         """Raises ConnectionRefusedError."""
-        self._actor = actor
-        self._caught_up = dialer.loop.catch_up
+        self._waiter = waiter
         self._limit_s = limit_s
         self._data = b""
         self._is_over = False
         self._why: Exception | None = None
-        self.client = _Client(dialer, alarm=actor.hub, deliver=self._received, lost=self._lose)
-        if self.client.greet().doom == REFUSED:
+        self.client = made(self._received, self._lose)
+        if self.client.greet():
             self._wait(lambda: self._is_over)
-            raise _refused()
+            raise connection_refused()
 
     def _received(self, data: bytes) -> None:
         self._data += data
-        self._actor.wake()
+        self._waiter.wake()
 
     def _lose(self, why: Exception | None) -> None:
         self._is_over, self._why = True, why
-        self._actor.wake()
+        self._waiter.wake()
 
     def _wait(self, until: Callable[[], object]) -> None:
         """Raises TimeoutError behind the socket's limit."""
-        hub = self._actor.hub
-        due_ms = None if self._limit_s is None else hub.now_ms + max(1, round(1000 * self._limit_s))
-        while not until() or self._actor.paused:
-            if due_ms is not None and hub.now_ms >= due_ms:
-                self._caught_up()
+        waiter = self._waiter
+        due_ms = None if self._limit_s is None else waiter.now_ms + max(1, round(1000 * self._limit_s))
+        while not until():
+            if due_ms is not None and waiter.now_ms >= due_ms:
                 raise TimeoutError("timed out")
-            self._actor.wait(due_ms)
-        self._caught_up()
+            waiter.wait(due_ms)
 
     def recv(self, size: int) -> bytes:
         """At most `size` bytes; none at the end."""
@@ -419,7 +398,27 @@ class _Received(io.RawIOBase):
         return len(data)
 
 
-def _refused() -> ConnectionRefusedError:
+class _OfActor:
+    """Suspends an attempt."""
+
+    def __init__(self, actor: Actor, loop: SubtaskLoop) -> None:
+        self._actor, self._loop = actor, loop
+
+    @property
+    def now_ms(self) -> int:
+        return self._actor.hub.now_ms
+
+    def wait(self, until_ms: int | None) -> None:
+        self._actor.wait(until_ms)
+        while self._actor.paused:
+            self._actor.wait(None)
+        self._loop.catch_up()
+
+    def wake(self) -> None:
+        self._actor.wake()
+
+
+def connection_refused() -> ConnectionRefusedError:
     return ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
 
 
@@ -486,16 +485,15 @@ class Dialer:
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
         """See `loop.create_connection`."""
         self._refuse_elsewhere(host, port)
-        transport, protocol = WireTransport(self), protocol_factory()
-        self._clients.append(transport.client)
-        is_refused = transport.client.greet().doom == REFUSED
+        transport, protocol = WireTransport(self.loop, self._made(self.loop)), protocol_factory()
+        is_refused = transport.client.greet()
         try:
             await (transport.lost if is_refused else asyncio.sleep(0))
         except BaseException:
             transport.close()
             raise
         if is_refused:
-            raise _refused()
+            raise connection_refused()
         transport.begin(protocol)
         return transport, protocol
 
@@ -504,8 +502,14 @@ class Dialer:
     ) -> BlockingSocket:
         """See `socket.create_connection`."""
         self._refuse_elsewhere(*address)
-        made = BlockingSocket(self, actor=actor, limit_s=limit_s)
-        self._clients.append(made.client)
+        return BlockingSocket(_OfActor(actor, self.loop), self._made(actor.hub), limit_s=limit_s)
+
+    def _made(self, alarm: Alarm) -> MakesClient:
+        def made(deliver: Callable[[bytes], None], lost: Callable[[Exception | None], None]) -> WireClient:
+            client = _Client(self, alarm=alarm, deliver=deliver, lost=lost)
+            self._clients.append(client)
+            return client
+
         return made
 
     def hang_up(self) -> None:

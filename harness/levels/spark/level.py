@@ -31,6 +31,7 @@ class SparkLevel:
 
     name: ClassVar[str] = "spark"
     needs_world: ClassVar[bool] = True
+    in_threads: ClassVar[bool] = True
     repeatable: ClassVar[bool] = False
 
     def refuse(self, order: Order) -> None:

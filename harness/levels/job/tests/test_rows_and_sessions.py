@@ -259,7 +259,8 @@ def _update(was: dict[str, Any], now: dict[str, Any]) -> LoggedChange:
 def _as_keys(*changes: LoggedChange, keys: Sequence[Any] = (8,), unique: Sequence[str] = ("k",)) -> Any:
     columns = _columns()
     logged = [_transaction(change) for change in changes]
-    return as_keys(columns.sink, columns, logged, unique=unique, keys=keys)
+    of_records = {str(number): key for number, key in enumerate(keys, 1)}
+    return as_keys(columns.sink, columns, logged, unique=unique, keys=of_records)
 
 
 def test_a_row_that_gets_the_id_of_another_record_is_of_a_key() -> None:
@@ -269,6 +270,14 @@ def test_a_row_that_gets_the_id_of_another_record_is_of_a_key() -> None:
 
     assert (sink.rows, sink.id, sink.values) == ("key", ("k",), ("id", "name"))
     assert why == "the row of k gets other ids, first 1, then 2"
+
+
+def test_one_row_that_gets_another_id_shows_it_where_the_table_has_one_for_each_key_of_the_records() -> None:
+    one, two = {"k": 8, "id": 1, "name": "a"}, {"k": 8, "id": 2, "name": "b"}
+    others = [_insert(k=9, id=3, name="c"), _insert(k=10, id=4, name="d")]
+
+    assert _as_keys(_insert(**one), _update(one, two), *others, keys=[8, 8, 9, 10])[0].rows == "key"
+    assert _as_keys(_insert(**one), _update(one, two), *others, keys=[8, 8, 9, 10, 11]) is None
 
 
 def test_ids_that_are_the_keys_of_the_records_are_no_ids_of_records() -> None:
@@ -289,6 +298,11 @@ def test_a_row_for_each_record_is_of_records_even_if_it_gets_other_values() -> N
     one = {"id": 1, "name": "a", "k": 8}
 
     assert _as_keys(_insert(**one), _update(one, {**one, "name": "b"}), _insert(id=2, name="a", k=9)) is None
+    assert _as_keys(_insert(id=1, name="a"), keys=[1], unique=["id"]) is None
+    assert (
+        _as_keys(_insert(id=2, name="a"), keys=[2], unique=["id"])[1]
+        == "its 1 ids are the keys of the 1 records"
+    )
 
 
 A, B = {"id": 1, "name": "a"}, {"id": 2, "name": "b"}

@@ -58,7 +58,7 @@ SPARK = job(job={"engine": "spark"}, source={"kind": "kafka"})
             PLAIN,
             {"broker-killed": "Kafka", "executor-killed": "Spark", "killed-in-spark-gap": "Spark", **GAPS},
         ),
-        (SPARK, {"killed-at-message": "a plain job", **GAPS}),
+        (SPARK, {"killed-at-message": "a plain job", "killed-twice": "a plain job", **GAPS}),
         (job(), {"broker-killed": "Kafka", **GAPS}),
         (
             job(source={"kind": "table", "gaps": True}),
@@ -146,7 +146,11 @@ ONE_LINK = "lookups over their own link"
         (
             job(),
             calm(driver=True, batches=2),
-            {"killed-at-message": "a plain job", "executor-killed": "executors"},
+            {
+                "killed-at-message": "a plain job",
+                "killed-twice": "a plain job",
+                "executor-killed": "executors",
+            },
         ),
         (SPARK, calm(executors=True, batches=1), {"killed-in-spark-gap": "a checkpoint of 2 batches"}),
         (

@@ -1,0 +1,10 @@
+CREATE TABLE enriched (
+    seq BIGINT AUTO_INCREMENT PRIMARY KEY,
+    id BIGINT NOT NULL,
+    k VARCHAR(64) NOT NULL,
+    name VARCHAR(200),
+    city VARCHAR(200),
+    tier VARCHAR(200)
+);
+CREATE TABLE progress (source VARCHAR(64) PRIMARY KEY, position BIGINT NOT NULL);
+INSERT INTO progress VALUES ('orders', 0);

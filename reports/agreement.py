@@ -19,6 +19,7 @@ from harness.scenario.outcome import CountedRun, RunOutcome
 from harness.system.errors import Exit, HarnessError, HistoryError
 from harness.system.json_types import JsonView
 from reports.run_document import load_document
+from reports.sweep_strip import strips_of
 
 _GOOD: Final = frozenset({"conformant", "defect convicted", "as expected"})
 _SIGN: Final = "✓"
@@ -67,15 +68,25 @@ def refuse_other_lines(
 ) -> None:
     """Raises HarnessError if the headlines printed for the runs, in order, are not those of their judgements.
 
-    Where all went as expected, a few may stand for all. The last one is of all runs, if they were `counted`.
+    Where all went as expected, a few may stand for all. Of a sweep those that its strip tells may be left out. The last
+    one is of all runs, if they were `counted` or swept.
     """
     signs = [match[1] == _SIGN for match in _HEADLINE.finditer(printed)]
     good = [_is_good(outcome) for outcome in outcomes]
-    if signs[: len(good)] != good and not (signs and all(signs) and all(good)):
+    stand_for_all = bool(signs) and all(signs) and all(good)
+    is_swept = signs[: len(good)] != good and not stand_for_all and bool(strips_of(outcomes))
+    is_part = is_swept and _is_part(signs[:-1], good) and all(signs[:-1]) == all(good)
+    if signs[: len(good)] != good and not stand_for_all and not is_part:
         _refuse(["the printed headlines do not say which runs went as expected"])
-    total = f"  {len(counted)} runs: {sum(map(_was_good, counted))} as expected, "
-    if len(counted) > 1 and total not in printed:
-        _refuse([f"the printed total is not that of all {len(counted)} runs"])
+    whole = [_was_good(run) for run in counted] or (good if is_swept else [])
+    if len(whole) > 1 and f"  {len(whole)} runs: {sum(whole)} as expected, " not in printed:
+        _refuse([f"the printed total is not that of all {len(whole)} runs"])
+
+
+def _is_part(some: Sequence[bool], whole: Sequence[bool]) -> bool:
+    """Whether `some` are left if others are taken out of `whole`."""
+    left = iter(whole)
+    return all(one in left for one in some)
 
 
 def refuse_other_exit(code: Exit, outcomes: Sequence[RunOutcome], counted: Sequence[CountedRun] = ()) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Sequence
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 _ALWAYS = ("floodmark", "asyncmy", "pymysql", "msgspec", "pydantic", "faker")
@@ -18,6 +19,7 @@ def versions(more: Sequence[str]) -> dict[str, str]:
     }
 
 
+@cache
 def _version(name: str) -> str:
     try:
         return version(name)

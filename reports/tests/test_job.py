@@ -11,6 +11,8 @@ import pytest
 from junitparser import JUnitXml
 
 from harness.history.verdict import Anomaly, Outcome
+from harness.system.errors import HarnessError
+from reports.agreement import refuse_other_lines
 from reports.campaign_view import view_of
 from reports.chart_job import job_timeline_of
 from reports.history_view import read_view
@@ -242,6 +244,13 @@ def test_a_sweep_names_each_crash_point_that_did_not_hold_in_every_form(folder: 
     assert told in stream.getvalue()
     assert "   after  n=1    ......XX....\n" in stream.getvalue()
     assert stream.getvalue().count("V8 VIOLATED") == 1, "the second point showed what the first did"
+    refuse_other_lines(stream.getvalue(), outcomes)
+    for wrong in (
+        stream.getvalue().replace("✗ VIOL", "✓ VIOL"),
+        stream.getvalue().replace("22 as exp", "23 as exp"),
+    ):
+        with pytest.raises(HarnessError, match="the printed"):
+            refuse_other_lines(wrong, outcomes)
     assert told in markdown_text(view_of(outcomes), title="t")
     assert told in page_text(view_of(outcomes), title="t")
     assert [(p["n"], p["moment"]) for p in document["sweep"] if not p["as_expected"]] == [

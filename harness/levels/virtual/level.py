@@ -13,7 +13,7 @@ from threading import Lock
 from typing import ClassVar, Final
 
 from harness.engine.canaries import refuse_blindness
-from harness.engine.level import Opening, OutsideRecord, RunSite
+from harness.engine.level import Opening, OutsideRecord, RunSite, refuse_in_world
 from harness.judge.canaries.canary import canaries, overlooked
 from harness.judge.checkers.outside.judge import judge_outside
 from harness.levels.job.job_scenario import JobScenario
@@ -23,17 +23,17 @@ from harness.levels.sim.real_tables import make_bridgeable
 from harness.levels.virtual.host import CalmTold, Host, Place
 from harness.levels.virtual.inside import is_python
 from harness.levels.virtual.world import ServerAt
-from harness.system.errors import SutError, UsageError, WorldError
+from harness.system.errors import CannotHere, SutError, UsageError, WorldError
 from harness.system.whole_file import temporary_folder
 from harness.world.mysql_server import BINLOG, LOCK_WAITS
 from harness.world.setup.opening import open_world
 from harness.world.world import World
 
 _LACKS: Final = {
-    "server-process": "a server that may be killed: leave --level out",
-    "replica": "two servers: leave --level out",
-    "small-disk": "a server that may be stopped: leave --level out",
-    "server-clock": "a server of its own: leave --level out",
+    "server-process": "a server that may be killed",
+    "replica": "two servers",
+    "small-disk": "a server that may be stopped",
+    "server-clock": "a server of its own",
 }
 
 
@@ -80,13 +80,17 @@ class VirtualPlays:
             app=real.app,
             root=real.root,
             flavour=real.server.flavour,
-            lacks={**real.lacks, **_LACKS},
+            lacks=real.lacks,
         )
         host = Host(at, folder=self._folder, note_process=opening.note_process)
         self._stack.callback(host.close)
         return host
 
     def __call__(self, order: JobOrder, site: RunSite) -> OutsideRecord:
+        try:
+            refuse_in_world(order.scenario, _LACKS)
+        except CannotHere as lacking:
+            raise CannotHere(lacking.what, fix="leave --level out", need="real time") from None
         with self._host() as host:
             place = Place(folder=site.folder, limit_s=site.limit_s)
             return host.play(order, place, observer=site.observer, stop=site.stop)

@@ -126,6 +126,18 @@ def test_of_all_scenarios_those_run_in_virtual_time_that_need_no_server_of_their
     assert virtual > real > 0
 
 
+def test_at_level_sim_what_needs_a_server_of_its_own_is_left_out_of_all_and_refused_by_name(
+    said: Said,
+) -> None:
+    code, text = said(f"job all --job {example('job')} --level sim --tag database --seed 1")
+
+    assert code == Exit.HOLD, text
+    assert "5 left out: 5 need real time" in text
+    code, text = said(f"job server-killed --job {example('job')} --level sim")
+    assert code == Exit.USAGE
+    assert "needs a server that may be killed" in text
+
+
 def test_all_scenarios_of_a_job_that_leaves_virtual_time_run_in_real_time(said: Said, tmp_path: Path) -> None:
     for name in ("job.toml", "sink.sql", "leaves.py"):
         shutil.copy(JOBS / name, tmp_path)

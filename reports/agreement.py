@@ -73,10 +73,10 @@ def refuse_other_lines(
     """
     signs = [match[1] == _SIGN for match in _HEADLINE.finditer(printed)]
     good = [_is_good(outcome) for outcome in outcomes]
-    stand_for_all = bool(signs) and all(signs) and all(good)
-    is_swept = signs[: len(good)] != good and not stand_for_all and bool(strips_of(outcomes))
-    is_part = is_swept and _is_part(signs[:-1], good) and all(signs[:-1]) == all(good)
-    if signs[: len(good)] != good and not stand_for_all and not is_part:
+    each_is_told = signs[: len(good)] == good or bool(signs and all(signs) and all(good))
+    is_swept = not each_is_told and bool(strips_of(outcomes))
+    shown = signs[:-1]
+    if not each_is_told and not (is_swept and _is_part(shown, good) and all(shown) == all(good)):
         _refuse(["the printed headlines do not say which runs went as expected"])
     whole = [_was_good(run) for run in counted] or (good if is_swept else [])
     if len(whole) > 1 and f"  {len(whole)} runs: {sum(whole)} as expected, " not in printed:

@@ -169,7 +169,7 @@ class _Asked:
         from harness.levels.job.order import IN_VIRTUAL_TIME, job_named, job_order
         from harness.levels.job.records import read_input
         from harness.levels.job.unmet import refuse_unmet
-        from harness.levels.virtual.level import needs_real_time
+        from harness.levels.virtual.level import refuse_real_time
         from harness.sut.user_code import import_path
         from harness.system.errors import CannotHere
 
@@ -183,8 +183,8 @@ class _Asked:
         for chosen in self._chosen():
             ((_, scenario),) = load_jobs([chosen.scenario])
             try:
-                if at == IN_VIRTUAL_TIME and needs_real_time(scenario):
-                    raise CannotHere(f"scenario {chosen.scenario} cannot run in virtual time")  # noqa: TRY301
+                if at == IN_VIRTUAL_TIME:
+                    refuse_real_time(scenario)
                 refuse_unmet(job, scenario, read_input(job, scenario, seed=self._seeds()[0]))
             except CannotHere as unmet:
                 click.echo(f"floodmark: left out: {unmet.what}", err=True)

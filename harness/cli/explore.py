@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from harness.cli.completion import scenario_names
 from harness.cli.options import (
@@ -26,6 +27,7 @@ from harness.cli.options import (
     speech_options,
     sql_option,
 )
+from harness.system.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -40,6 +42,7 @@ _BUDGET = "10m"
 _ROUND_HERE = 48
 _ROUND_THERE = 960
 _FOUND = Path("found")
+_NOT_OF_JOBS = ("sut", "expected", "sql", "mutant", "corpus", "keep_going", "on")
 
 
 @click.command()
@@ -88,6 +91,7 @@ def explore(scenarios: tuple[str, ...], **asked: Any) -> int:
     if asked["job"] is not None:
         from harness.cli.job_finds import explore_job
 
+        _refuse_with_job()
         asked["budget_s"] = _seconds(asked["budget"])
         return explore_job(scenarios, asked)
     plan, corpus_notes = _plan(scenarios, asked)
@@ -98,6 +102,17 @@ def explore(scenarios: tuple[str, ...], **asked: Any) -> int:
         with_server(plan.subject, [*plan.shelf, *(entry.scenario for entry in plan.given)]) as subject,
     ):
         return _Command(asked=asked, plan=replace(plan, subject=subject), stop=stop).carry_out()
+
+
+def _refuse_with_job() -> None:
+    """Raises UsageError for an option that was typed and says nothing about a job."""
+    typed = click.get_current_context().get_parameter_source
+    for name in _NOT_OF_JOBS:
+        if typed(name) is ParameterSource.COMMANDLINE:
+            message = f"--{name.replace('_', '-')} is for an operator, and --job names a job"
+            raise UsageError(
+                message, fix="leave it out; what a job must write is `claims.expected` of its file"
+            )
 
 
 def _print_drawn(asked: int | None) -> int:
@@ -177,8 +192,6 @@ def _plan(scenarios: Sequence[str], asked: dict[str, Any]) -> tuple[Plan, list[s
 
 def _seconds(text: str) -> float:
     """`10m`, `90s`, `500ms`, or a number of seconds."""
-    from harness.system.errors import UsageError
-
     found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h)?", text.strip())
     seconds = float(found[1]) * {"ms": 0.001, None: 1, "s": 1, "m": 60, "h": 3600}[found[2]] if found else 0.0
     if not found or seconds <= 0:

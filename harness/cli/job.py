@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 @option("--calm-only", is_flag=True,
         help="Run the job once without faults, to see that it works and how fast it is.")  # fmt: skip
 @option("--sweep", is_flag=True,
-        help="Kill the whole job at each message to the sink in turn, before and after it; SCENARIO gives the records "
-             "only.  [default scenario: killed-at-message]")  # fmt: skip
+        help="Kill the whole job before and after each message in turn: at level job to the sink, at level sim of both "
+             "links; SCENARIO gives the records only.  [default scenario: killed-at-message]")  # fmt: skip
 @option("--kills", type=click.IntRange(min=1, max=2), default=1, show_default=True,
         help="With --sweep: 2 kills the start after the first kill too, at drawn pairs of messages.")  # fmt: skip
 @option("--expected", default=None, metavar="MODULE:FUNCTION|calm|none",
@@ -169,6 +169,7 @@ class _Asked:
 
     def _swept(self, order: JobOrder, made: Callable[..., JobOrder]) -> Iterator[JobOrder]:
         """Instead of `order` one order for each crash point of its calm twin."""
+        from harness.cli.run_campaign import lanes_of
         from harness.levels.job.job_scenarios import apply_job_settings, load_jobs
         from harness.levels.job.sweep import SWEPT, SWEPT_TWICE, calm_points, settings_of, settings_of_pair
 
@@ -182,7 +183,7 @@ class _Asked:
             offline=self.asked["offline"],
             announce=lambda text: None if self.asked["quiet"] else click.echo(f"sweep    {text}", err=True),
             budget_s=self.asked["budget"],
-            jobs=self.asked["jobs"] or 1,
+            jobs=lanes_of(self.asked["jobs"], {order.level}),
             pairs=is_twice,
         )
         for point in points:

@@ -16,6 +16,7 @@ from harness.system.errors import Exit, NothingRan, WorldError
 
 if TYPE_CHECKING:
     from harness.engine.level import Stop
+    from harness.explore.job_exploration import JobExplored
     from harness.explore.job_find import JobFind, JobRuns
     from harness.explore.shrinking import ShrinkStep
     from harness.levels.job.job_scenario import JobScenario
@@ -91,48 +92,43 @@ class _Exploration:
             told = ", ".join(f"{outcome} {count}" for outcome, count in sorted(explored.verdicts.items()))
             click.echo(f"verdicts {told or 'none'}")
             if first is None:
-                return self._ended(explored.runs, explored.has_passed)
-            self._shrunk(first, run)
+                return self._ended(explored)
+            shows_steps = asked["verbose"] and not asked["quiet"]
+            _make_small(
+                first,
+                run,
+                budget_s=asked["budget_s"],
+                on_step=Steps(quiet=not shows_steps, verbose=shows_steps),
+                stop=self._stop,
+                folder=asked["found"],
+            )
         return Exit.VIOLATION
 
-    def _shrunk(self, first: JobFind, run: JobRuns) -> None:
-        from harness.explore.job_find import shrink_job
-        from harness.system.clock import Deadline
-
-        deadline = Deadline(self._asked["budget_s"])
-        verbose = self._asked["verbose"] and not self._asked["quiet"]
-        small = shrink_job(
-            first,
-            run=run,
-            on_step=Steps(quiet=not verbose, verbose=verbose),
-            goes_on=lambda: not self._stop.is_set() and not deadline.passed,
-        )
-        _print_small(first, small, self._asked["found"])
-
-    def _ended(self, runs: int, has_passed: bool) -> int:  # noqa: FBT001 - of this class
+    def _ended(self, explored: JobExplored) -> int:
         if self._stop.is_set():
             return Exit.INTERRUPTED
-        if not runs:
+        if not explored.runs:
             raise NothingRan(
                 "nothing ran: the budget was over before the first run", fix="give a larger --budget"
             )
-        return Exit.HOLD if has_passed else Exit.UNDECIDED
+        return Exit.HOLD if explored.has_passed else Exit.UNDECIDED
 
     def _shelf(self, find: JobFind) -> list[JobScenario]:
         """The named scenarios, or the shipped ones that the job can meet."""
         from harness.levels.job.job_scenarios import load_jobs
         from harness.levels.job.records import read_input
         from harness.levels.job.unmet import refuse_unmet
-        from harness.levels.virtual.level import needs_real_time
+        from harness.levels.virtual.level import refuse_real_time
         from harness.system.errors import CannotHere
 
         shelf = []
         for _, scenario in load_jobs(self._names or ["all"]):
             try:
+                refuse_real_time(scenario)
                 refuse_unmet(find.job, scenario, read_input(find.job, scenario, seed=find.seed))
             except CannotHere:
                 continue
-            if scenario.faults and not needs_real_time(scenario):
+            if scenario.faults:
                 shelf.append(scenario)
         if not shelf:
             raise NothingRan("none of the scenarios is for this job", fix="floodmark list scenarios --jobs")
@@ -175,20 +171,12 @@ def shrink_job_target(
     stop: Stop,
 ) -> int:
     """Makes it small, saves and prints it."""
-    from harness.explore.job_find import open_job_runs, shrink_job
-    from harness.system.clock import Deadline
+    from harness.explore.job_find import open_job_runs
 
-    deadline = Deadline(budget)
     with open_job_runs(
         announce=lambda text: click.echo(f"world    {text}", err=True), world=world, stop=stop
     ) as run:
-        small = shrink_job(
-            target,
-            run=run,
-            on_step=on_step,
-            goes_on=lambda: not stop.is_set() and not deadline.passed,
-        )
-    _print_small(target, small, folder)
+        _make_small(target, run, budget_s=budget, on_step=on_step, stop=stop, folder=folder)
     return Exit.INTERRUPTED if stop.is_set() else Exit.VIOLATION
 
 
@@ -214,7 +202,23 @@ def run_job_find(find: JobFind, file: Path, campaign: Mapping[str, Any]) -> int:
     return finished.exit_code if shown else max(finished.exit_code, Exit.UNDECIDED)
 
 
-def _print_small(first: JobFind, small: JobFind, folder: Path) -> None:
+def _make_small(
+    first: JobFind,
+    run: JobRuns,
+    *,
+    budget_s: float,
+    on_step: Callable[[ShrinkStep], None],
+    stop: Stop,
+    folder: Path,
+) -> None:
+    """Shrinks it as long as the budget lasts, saves it in `folder` and prints it."""
+    from harness.explore.job_find import shrink_job
+    from harness.system.clock import Deadline
+
+    deadline = Deadline(budget_s)
+    small = shrink_job(
+        first, run=run, on_step=on_step, goes_on=lambda: not stop.is_set() and not deadline.passed
+    )
     file = small.save(folder)
     click.echo(f"shrunk   {small.shows}: {_size(first)} -> {_size(small)}")
     click.echo(f"file     {file}")

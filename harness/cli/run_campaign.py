@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
@@ -148,6 +148,12 @@ _ROWS_GREEN = 8
 _COLUMNS = (Outcome.PASS, Outcome.FAIL, Outcome.UNKNOWN, Outcome.VACUOUS)
 
 
+def lanes_of(jobs: int | None, levels: Collection[str]) -> int:
+    """How many runs are made at once: `jobs`, else as many as there are cores if no level has the machine's time."""
+    in_virtual_time = all(LEVELS[level].repeats for level in levels)
+    return jobs or ((os.cpu_count() or 1) if in_virtual_time else 1)
+
+
 def run_campaign(
     orders: Sequence[AnyOrder],
     *,
@@ -176,14 +182,13 @@ def run_campaign(
     if keep == "database":
         world = _world_that_keeps(orders[0].level, world)
     counts = level_named(orders[0].level).repeatable
-    in_virtual_time = all(LEVELS[order.level].repeats for order in orders)
     plan = StagePlan(
         run_id=run_id,
         report=folder,
         levels=level_named,
         world=world,
         proxy=proxy,
-        lanes=min(jobs or ((os.cpu_count() or 1) if in_virtual_time else 1), len(orders)),
+        lanes=min(lanes_of(jobs, {order.level for order in orders}), len(orders)),
         keep=keep,
         offline=offline,
         executors=executors_of(on, of_a_user=any(":" in order.sut for order in orders)) if on else None,

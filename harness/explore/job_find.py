@@ -30,13 +30,13 @@ from harness.system.errors import CannotHere, FloodmarkError, UsageError
 from harness.system.whole_file import disk_errors_told, write_whole
 
 _DIGITS: Final = 10
-_ROUNDS_MAX: Final = 8
 _SEEDS: Final = 4
 _SMALL_RECORDS: Final = 6
 _LEAPS: Final = 40
 """A find with more records is tried in so many small variants."""
 _FIRST_MESSAGES: Final = 12
 """About what a job sends before its first record."""
+_LEFT_OUT: Final = ("offer", "keys_come", "budget", "lookups_from", "gaps")
 _NOT_OF_A_FIND: Final = ("shows", "tags", "about", "thresholds", "engines")
 
 
@@ -207,12 +207,6 @@ class _JobShrinking(Shrinking[JobFind, SeenJob]):
     def candidate(self, data: Data, *, seed: int) -> JobFind:
         return replace(self.find, scenario=JobScenario.model_validate(data), seed=seed)
 
-    def rounds(self) -> None:
-        """Rounds until nothing becomes smaller."""
-        for _ in range(_ROUNDS_MAX):
-            if not self.round():
-                return
-
     def leaps(self) -> bool:
         """Whether one of some small variants shows it, where step by step nothing as small does.
 
@@ -234,19 +228,13 @@ class _JobShrinking(Shrinking[JobFind, SeenJob]):
         return False
 
     def round(self) -> bool:
-        """Try everything once; whether anything became smaller."""
+        """See `Shrinking`."""
         before = repr(self.data), self.find.seed
         self.fewer_faults()
         for name, floor in (("records", 1), ("keys", 1)):
             now = int(self.data.get(name, getattr(self.find.scenario, name)))
             self.lower((name,), range(floor, now))
-        for name in (
-            "offer",
-            "keys_come",
-            "budget",
-            "lookups_from",
-            "gaps",
-        ):  # few records need no long offer
+        for name in _LEFT_OUT:  # behind the records, for few of them need no long offer
             if name in self.data:
                 self.tries(without(self.data, (name,)), f"without {name}")
         for place, value in list(_numbers(self.data.get("faults", []), ("faults",))):

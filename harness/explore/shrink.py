@@ -47,7 +47,6 @@ from harness.system.errors import FloodmarkError
 
 _RUN_S: Final = 20.0
 """The longest time of one run; a smaller scenario does not take longer."""
-_ROUNDS_MAX: Final = 8
 _SEEDS: Final = 12
 """How many small seeds are tried."""
 _CHOICES_MAX: Final = 4_000
@@ -168,12 +167,6 @@ class _OneShrinking(Shrinking[Find, SeenRun]):
 
     # -------------------------------------------------------------------------------------- one round
 
-    def rounds(self) -> None:
-        """Rounds until nothing becomes smaller."""
-        for _ in range(_ROUNDS_MAX):
-            if not self.round():
-                return
-
     def leaps(self, *, first: bool = False) -> bool:
         """Whether one of some small variants shows it, where step by step nothing as small does (a local minimum)."""
         faults, records = size_of(self.find.scenario)
@@ -208,7 +201,7 @@ class _OneShrinking(Shrinking[Find, SeenRun]):
         )
 
     def round(self) -> bool:
-        """Try everything once; whether anything became smaller."""
+        """See `Shrinking`."""
         before = repr(self.data), self.find.seed
         self._fewer_records()
         self._fewer_calls()

@@ -9,13 +9,15 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from pydantic import ValidationError
 
 from harness.explore.smaller import Data, Path, at, in_words, with_value, without
 from harness.history.verdict import Judgement
 from harness.system.errors import Exit, UsageError
+
+_ROUNDS_MAX: Final = 8
 
 
 class AFind(Protocol):
@@ -82,6 +84,16 @@ class Shrinking(Generic[F, S]):
     @abstractmethod
     def candidate(self, data: Data, *, seed: int) -> F:
         """The find with another scenario. Raises ValidationError if `data` is none."""
+
+    @abstractmethod
+    def round(self) -> bool:
+        """Try everything once; whether anything became smaller."""
+
+    def rounds(self) -> None:
+        """Rounds until nothing becomes smaller."""
+        for _ in range(_ROUNDS_MAX):
+            if not self.round():
+                return
 
     def begin(self, data: Data, not_shown: NotShown) -> None:
         """Runs the find, whose scenario is `data`. Raises `not_shown`."""

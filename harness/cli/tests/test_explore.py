@@ -150,6 +150,12 @@ def test_an_interruption_reports_what_there_is_and_ends_with_2(
         (["--mutant", "tools.defects:recorder_drops"], Exit.USAGE, "no run shows it"),
         (["--sut", "no_such_module:look"], Exit.USAGE, "no_such_module"),
         (["no-such-scenario"], Exit.USAGE, "no-such-scenario"),
+        (
+            ["--job", "job.toml", "--mutant", "x"],
+            Exit.USAGE,
+            "--mutant is for an operator, and --job names a job",
+        ),
+        (["--job", "no.toml"], Exit.USAGE, "there is no job file no.toml"),
         (["failover"], Exit.NOTHING_RAN, "none of the named scenarios runs at level sim"),
     ],
 )

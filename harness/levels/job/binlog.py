@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final, Literal, Self
 
 import pymysql
@@ -75,12 +76,18 @@ class LoggedTransaction:
 def log_position(connection: MySqlConnection) -> LogPosition:
     """Where the log ends now. Raises pymysql's errors."""
     with connection.cursor() as cursor:
-        try:
-            cursor.execute("SHOW BINARY LOG STATUS")
-        except pymysql.ProgrammingError:  # MariaDB, and MySQL before 8.2
-            cursor.execute("SHOW MASTER STATUS")
+        server: str = connection.get_server_info()  # type: ignore[no-untyped-call]
+        cursor.execute(_status_of_log(server))
         file, offset = cursor.fetchone()[:2]
     return LogPosition(file=file, offset=int(offset))
+
+
+@cache
+def _status_of_log(server: str) -> str:
+    """The statement for a server of this version: MariaDB, and MySQL before 8.2, know the old one alone."""
+    numbers = tuple(map(int, re.findall(r"\d+", server)[:2]))
+    is_old = "MariaDB" in server or numbers < (8, 2)
+    return "SHOW MASTER STATUS" if is_old else "SHOW BINARY LOG STATUS"
 
 
 def _place(reader: BinLogStreamReader) -> LogPosition:

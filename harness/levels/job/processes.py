@@ -145,10 +145,6 @@ class JobStarts:
     def identified(self, child: Child) -> ProcessIdentity | None:
         return identify(child.pid)
 
-    def blame(self, place: int, fault: str) -> None:
-        """The exit of the start at that place is of this fault."""
-        self._started[place].blamed = fault
-
     def poll(self) -> list[JobExitSeen]:
         """The exits since the last call, in the order of the starts."""
         with self._lock:

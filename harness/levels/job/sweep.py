@@ -1,9 +1,10 @@
-"""The sweep: every crash point of a job's cycle, one run each, found by the calm twin's messages to the sink.
+"""The sweep: every crash point of a job's cycle, one run each, found by the calm twin's messages.
 
-Answers to CrashMonkey and ALICE, which crash a program at every write. Invariants: a crash point is a message
-of the sink's link and a side of it, `before` the server gets it or `after` its answer and before the client sees that;
-points are in the order in which the calm twin passed them; a point is named by what was sent there. What repeats an
-earlier message with no effect in between (an idle poll, the next lookup) is no point of its own.
+Answers to CrashMonkey and ALICE, which crash a program at every write. Invariants: a crash point is a message of a
+link and a side of it, `before` the server gets it or `after` its answer and before the client sees that; points are in
+the order in which the calm twin passed them; a point is named by what was sent there. In virtual time each message of
+both links has its points. Else those of the sink's link have, but not what repeats an earlier message with no effect in
+between (an idle poll, the next lookup).
 """
 
 from __future__ import annotations
@@ -12,13 +13,12 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Final, Literal, cast
+from typing import Any, Final, Literal
 
 from harness.engine.level import Opening, RunSite
 from harness.engine.worlds import Worlds, abilities_needed
 from harness.levels import level_named
 from harness.levels.job.job_scenario import JobScenario
-from harness.levels.job.level import JobPlays
 from harness.levels.job.order import JobOrder
 from harness.levels.job.traffic import Message, requests_over
 from harness.system.choices import Choices
@@ -52,7 +52,7 @@ class CrashPoint:
     """One point at which the job is killed."""
 
     place: int
-    """The number of the message among the requests to the sink, from 1: the place in the strip."""
+    """The number of the message among the requests of its link, from 1: the place in the strip."""
     nth: int
     """Its number among the requests (`before`) or among the answers (`after`), by which the fault finds it."""
     moment: Literal["before", "after"]
@@ -168,7 +168,7 @@ def calm_points(
             worlds = stack.enter_context(Worlds(world, proxy=proxy, offline=offline, announce=announce))
             lent = stack.enter_context(worlds.lent(abilities_needed(order)))
         opening = Opening(folder=folder, announce=announce, world=world)
-        plays = cast("JobPlays", stack.enter_context(level.open(opening)))
+        plays: Any = stack.enter_context(level.open(opening))
         calm = plays.calm_twin(order, RunSite(run_id="sweep-calm", folder=folder / "run", world=lent))
     pace = calm.pace
     if not level.needs_world:

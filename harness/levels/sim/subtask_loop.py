@@ -65,7 +65,20 @@ def awaiting(task: asyncio.Task[object]) -> Iterator[FrameType]:
         inner = inner.cr_await
 
 
-class SubtaskLoop(VirtualLoop):
+class CallsAtOnce(asyncio.BaseEventLoop):
+    """A part of a loop in virtual time, which has one thread: what an executor would call does not overlap."""
+
+    def run_in_executor(self, executor: object, func: Callable[..., Any], *args: Any) -> Any:  # type: ignore[override]
+        del executor
+        future = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except Exception as error:  # noqa: BLE001 - it is the future's
+            future.set_exception(error)
+        return future
+
+
+class SubtaskLoop(CallsAtOnce, VirtualLoop):
     """Run by the attempt's mailbox; marks events recorded in callbacks as outside of mail. Mutable."""
 
     def __init__(self, actor: Actor, recorder: MemoryRecorder, *, modules: ModuleCopy | None = None) -> None:
@@ -205,16 +218,6 @@ class SubtaskLoop(VirtualLoop):
         self.leaves("starts a process")
 
     subprocess_shell = subprocess_exec
-
-    def run_in_executor(self, executor: object, func: Callable[..., Any], *args: Any) -> Any:  # type: ignore[override]
-        """Calls at once: level sim has one thread, so such calls do not overlap."""
-        del executor
-        future = self.create_future()
-        try:
-            future.set_result(func(*args))
-        except Exception as error:  # noqa: BLE001 - it is the future's
-            future.set_exception(error)
-        return future
 
     def wind_up(self) -> None:
         """Cancel the remaining tasks, give them some turns at the present instant, and close the loop.

@@ -15,7 +15,7 @@ import select
 import signal
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, Final
@@ -156,25 +156,26 @@ def main() -> None:
                 case ("open", at):
                     plays = PlaysHere(opening=Opening(), at=at)
                     result: object = None
-                case ("play", order, place):
+                case (what, order, *rest):
                     take_path(order.import_path)
                     assert plays is not None, "it is opened first"
-                    site = RunSite(run_id=f"v{os.getpid():010}", folder=place.folder, limit_s=place.limit_s)
-                    result = plays(order, _with(site, _Tells(writes), stop))
-                case ("calm", order):
-                    take_path(order.import_path)
-                    assert plays is not None, "it is opened first"
-                    site = RunSite(run_id=f"v{os.getpid():010}", folder=Path())
-                    twin = plays.calm_twin(order, _with(site, _Tells(writes), stop))
-                    result = CalmTold(messages=twin.messages, pace=twin.pace)
+                    place = rest[0] if rest else Place(folder=Path(), limit_s=None)
+                    site = RunSite(
+                        run_id=f"v{os.getpid():010}",
+                        folder=place.folder,
+                        limit_s=place.limit_s,
+                        observer=_Tells(writes),
+                        stop=stop,
+                    )
+                    if what == "play":
+                        result = plays(order, site)
+                    else:
+                        twin = plays.calm_twin(order, site)
+                        result = CalmTold(messages=twin.messages, pace=twin.pace)
         except Exception as error:  # noqa: BLE001 - raised again by the harness
             write(writes, ("failed", _picklable(error)))
         else:
             write(writes, ("done", result))
-
-
-def _with(site: RunSite, observer: Observer, stop: Stop) -> RunSite:
-    return replace(site, observer=observer, stop=stop)
 
 
 def _picklable(error: Exception) -> Exception:

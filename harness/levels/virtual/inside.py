@@ -28,16 +28,19 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from importlib import import_module
+from itertools import takewhile
 from math import ceil
 from pathlib import Path
 from typing import Any, ClassVar, Final, NoReturn, cast
 
+from harness.levels.sim.subtask_loop import CallsAtOnce
 from harness.levels.sim.wire import BlockingSocket, WireClient, WireTransport, connection_refused
 
 EPOCH_US: Final = 1_767_225_600_000_000
 """What `time.time()` is when a run begins: 2026-01-01 00:00:00 UTC, as NOW() of the server."""
 SIZE: Final = struct.Struct("<I")
 _HARNESS: Final = str(Path(__file__).resolve().parents[2])
+_LIBRARY: Final = str(Path(os.__file__).parent)
 _PATH: Final = tuple(sys.path)
 """Where an interpreter that has just started looks for modules."""
 _ELSEWHERE: Final = {
@@ -223,7 +226,7 @@ class _JobTask(_Numbered, asyncio.Task[Any]): ...
 class _JobFuture(_Numbered, asyncio.Future[Any]): ...
 
 
-class JobLoop(asyncio.BaseEventLoop):
+class JobLoop(CallsAtOnce):
     """asyncio's own loop, in virtual time. Mutable."""
 
     def __init__(self, world: World) -> None:
@@ -265,18 +268,6 @@ class JobLoop(asyncio.BaseEventLoop):
 
     async def getaddrinfo(self, host: Any, port: Any, **_: Any) -> Any:
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, port))]
-
-    def run_in_executor(  # type: ignore[override]
-        self, executor: object, func: Callable[..., Any], *args: Any
-    ) -> Any:
-        """Called at once: virtual time has one thread, so such calls do not overlap."""
-        del executor
-        future = self.create_future()
-        try:
-            future.set_result(func(*args))
-        except Exception as error:  # noqa: BLE001 - it is the future's
-            future.set_exception(error)
-        return future
 
     def add_signal_handler(self, sig: int, callback: Any, *args: Any) -> None:  # type: ignore[override]
         handle = self._signals[sig] = asyncio.Handle(callback, args, self)
@@ -344,11 +335,7 @@ def line_of_job() -> str:
 
 
 def _is_installed(file: str) -> bool:
-    return (
-        file.startswith((_HARNESS, "<", str(Path(os.__file__).parent)))
-        or "site-packages" in file
-        or "dist-packages" in file
-    )
+    return file.startswith((_HARNESS, "<", _LIBRARY)) or "site-packages" in file or "dist-packages" in file
 
 
 def _be_told(number: int) -> None:
@@ -426,10 +413,11 @@ def _tell_calendar() -> None:
 
 
 def _be_drawn(seed: int) -> None:
-    """What the job takes for chance: `random`, `os.urandom`, and so `uuid4` and `secrets`."""
+    """What the job takes for chance: `random`, and apart from it `os.urandom`, of which are `uuid4` and `secrets`."""
     random.seed(seed)
+    of_system = random.Random(f"urandom {seed}").randbytes
     for door, name in ((os, "urandom"), (random, "_urandom")):
-        setattr(door, name, random.Random(seed).randbytes)
+        setattr(door, name, of_system)
 
 
 def _refuse_processes(world: World) -> None:
@@ -472,23 +460,31 @@ def live(
     environment: Mapping[str, str],
     log: Path,
     seed: int,
+    own: Sequence[str],
 ) -> NoReturn:
-    """The life of one start: runs the Python program of `command`, and ends this process."""
+    """The life of one start: runs the Python program of `command`, and ends this process.
+
+    `own`: what `own_modules` returned before the fork.
+    """
     code = 1
     try:
         os.closerange(3, pipe.fileno())  # what the world's process has open
         os.closerange(pipe.fileno() + 1, 1 << 12)
         _be_a_process(folder, environment, log)
+        for name in own:
+            del sys.modules[name]
+        newest = next(reversed(sys.modules))
         _be_drawn(seed)
-        before = _installed()
         world = World(pipe)
         world.wait(0)  # the first instant
         _take_doors(world)
         code = _code_of(lambda: _run(command))
-        code = _exit_code(code)
+        _run_exit_handlers()
         sys.stdout.flush()
         sys.stderr.flush()
-        world.ends(code, sorted(_installed() - before))
+        new = {name: sys.modules[name] for name in takewhile(newest.__ne__, reversed(sys.modules))}
+        files = {name: getattr(module, "__file__", None) or "" for name, module in new.items()}
+        world.ends(code, sorted(name for name, file in files.items() if "site-packages" in file))
     except BaseException:  # noqa: BLE001 - it is told in the job's log, and the process ends
         traceback.print_exc()
         sys.stderr.flush()
@@ -514,10 +510,6 @@ def _be_a_process(folder: Path, environment: Mapping[str, str], log: Path) -> No
     signal.signal(signal.SIGINT, signal.default_int_handler)
     atexit._clear()  # noqa: SLF001 - the handlers are those of the world's process
     sys.path[:] = _PATH
-    for name, module in list(sys.modules.items()):  # such as what `claims.expected` is imported from
-        file = getattr(module, "__file__", None)
-        if file is not None and not _is_installed(file):
-            del sys.modules[name]
 
 
 def _run(command: Sequence[str]) -> None:
@@ -567,13 +559,12 @@ def _print_error() -> None:
     traceback.print_exception(kind, error, at)
 
 
-def _exit_code(code: int) -> int:
-    """Runs the job's own exit handlers, as the interpreter does."""
+def _run_exit_handlers() -> None:
+    """The job's own, as the interpreter does."""
     try:
         atexit._run_exitfuncs()  # noqa: SLF001
     except BaseException:  # noqa: BLE001
         traceback.print_exc()
-    return code
 
 
 def is_python(command: Sequence[str]) -> bool:
@@ -582,13 +573,13 @@ def is_python(command: Sequence[str]) -> bool:
     return command[0] == sys.executable or name.startswith("python")
 
 
-def _installed() -> set[str]:
-    """The modules of installed packages that this process has."""
-    return {
-        name
-        for name, module in list(sys.modules.items())
-        if "site-packages" in (getattr(module, "__file__", None) or "")
-    }
+def own_modules() -> list[str]:
+    """The modules of this process that each start imports anew, such as what `claims.expected` is imported from.
+
+    Asked before the fork: who looks at every module in a child copies a third of the memory.
+    """
+    files = {name: getattr(module, "__file__", None) for name, module in list(sys.modules.items())}
+    return [name for name, file in files.items() if file is not None and not _is_installed(file)]
 
 
 def preload(modules: Sequence[str]) -> None:

@@ -37,10 +37,24 @@ _LACKS: Final = {
 }
 
 
+def refuse_real_time(scenario: JobScenario) -> None:
+    """Raises CannotHere if it needs what there is none of in virtual time, as a server that may be killed."""
+    try:
+        refuse_in_world(scenario, _LACKS)
+    except CannotHere as lacking:
+        raise CannotHere(lacking.what, fix="leave --level out", need="real time") from None
+    if scenario.has_two_servers:
+        message = f"scenario {scenario.scenario} cannot run here: its lookups go to a replica"
+        raise CannotHere(message, fix="leave --level out", need="real time")
+
+
 def needs_real_time(scenario: JobScenario) -> bool:
-    """Whether a fault of it needs what there is none of in virtual time, as a server that may be killed."""
-    needed = {ability for fault in scenario.faults for ability in fault.abilities}
-    return scenario.has_two_servers or bool(needed & _LACKS.keys())
+    """Whether `refuse_real_time` refuses it."""
+    try:
+        refuse_real_time(scenario)
+    except CannotHere:
+        return True
+    return False
 
 
 def leaves_virtual_time(order: JobOrder, *, world: str) -> str:
@@ -87,10 +101,7 @@ class VirtualPlays:
         return host
 
     def __call__(self, order: JobOrder, site: RunSite) -> OutsideRecord:
-        try:
-            refuse_in_world(order.scenario, _LACKS)
-        except CannotHere as lacking:
-            raise CannotHere(lacking.what, fix="leave --level out", need="real time") from None
+        refuse_real_time(order.scenario)
         with self._host() as host:
             place = Place(folder=site.folder, limit_s=site.limit_s)
             return host.play(order, place, observer=site.observer, stop=site.stop)

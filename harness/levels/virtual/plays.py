@@ -63,6 +63,8 @@ class VirtualJobRun(JobRun):
 
     virtual: VirtualWorld
     _changes: int = -1
+    _ended_after: int = -1
+    _log_end: LogPosition | None = None
 
     def run(self) -> None:
         self.virtual.serve(self.ground.database.root)
@@ -92,6 +94,15 @@ class VirtualJobRun(JobRun):
         if bridge.parked:
             bridge.look_again()
 
+    def _end_of_log(self) -> LogPosition:
+        """Asked again if a session of the job has written since; what others write stands between no two of its own."""
+        bridge = self.virtual.bridge
+        assert bridge is not None
+        if self._log_end is None or bridge.changes != self._ended_after:
+            self._ended_after = bridge.changes
+            self._log_end = self.ground.database.end_of_log(lambda: self.log.position)
+        return self._log_end
+
     def _made_starts(self) -> VirtualStarts:
         return VirtualStarts(**self.of_starts(), machine=self.virtual.machine)
 
@@ -103,21 +114,22 @@ class PlaysHere(JobPlays):
     at: ServerAt
     known: set[str] = field(default_factory=set)
     """The modules of installed packages that this process has loaded for its jobs."""
+    _where: World = field(init=False)
+    """One that no run is made in: it says where the server is and what cannot be done."""
+
+    def __post_init__(self) -> None:
+        self._where = VirtualWorld(self.at, seed=0, is_steady=True).world
 
     def __call__(self, order: JobOrder, site: RunSite) -> OutsideRecord:
         with temporary_folder("floodmark-job-") as folder:
-            made = JobPlays.__call__(self, order, replace(site, world=self._world(), folder=folder))
+            made = JobPlays.__call__(self, order, replace(site, world=self._where, folder=folder))
             if site.folder.name and (folder / "job").is_dir():  # a run that is only counted has no folder
                 shutil.copytree(folder / "job", site.folder / "job", dirs_exist_ok=True)
             return replace(made, ran_us=monotonic_us())  # by the real clock, as of any run
 
     def calm_twin(self, order: JobOrder, site: RunSite) -> CalmRun:
         with temporary_folder("floodmark-job-") as folder:
-            return JobPlays.calm_twin(self, order, replace(site, world=self._world(), folder=folder))
-
-    def _world(self) -> World:
-        """One that no run is made in: it says where the server is and what cannot be done."""
-        return VirtualWorld(self.at, seed=0, is_steady=True).world
+            return JobPlays.calm_twin(self, order, replace(site, world=self._where, folder=folder))
 
     def _made_run(
         self,

@@ -21,7 +21,7 @@ from typing import Any, Final
 from harness.database.simulated.hub import Actor, Hub
 from harness.faults.real.sites import LiveStart
 from harness.levels.job.processes import JobStarts
-from harness.levels.virtual.inside import SIZE, live
+from harness.levels.virtual.inside import SIZE, live, own_modules
 from harness.levels.virtual.network import Network, Socket
 from harness.system.clock import monotonic_us
 from harness.system.errors import SutError, WorldError
@@ -83,11 +83,11 @@ class JobProcess:
         self._ends: dict[int, Socket] = {}
         self._news: list[tuple[int, str, object]] = []
         ours, theirs = socket.socketpair()
-        seed = machine.seed + len(machine.processes)
+        seed, own = machine.seed + len(machine.processes), own_modules()
         self.pid = os.fork()
         if self.pid == 0:
             ours.close()
-            live(theirs, command, folder=cwd, environment=environment, log=output, seed=seed)
+            live(theirs, command, folder=cwd, environment=environment, log=output, seed=seed, own=own)
         theirs.close()
         self._pipe = ours
         self.main = ProcessIdentity(pid=_FIRST_PID + len(machine.processes), started=0)
@@ -304,9 +304,9 @@ class VirtualStarts(JobStarts):
         return {port for one in self.machine.processes if one.main in family for port in one.ports}
 
     def kill(self, process: ProcessIdentity, *, fault: str) -> bool:
-        for number, one in enumerate(self.machine.processes):
+        for number, one in enumerate(self.machine.processes, start=1):
             if one.main == process and one.code is None:
-                self.blame(number, fault)
+                self.expect_death(LiveStart(number=number, main=process), fault=fault)
                 one.kill()
                 return True
         return False

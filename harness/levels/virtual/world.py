@@ -132,11 +132,10 @@ class _HubBeside:
         return self._actor.alive
 
     def join(self, timeout: float | None = None) -> None:
-        until_ms = None if timeout is None else timeout
-        waited = 0.0
-        while self._actor.alive and (until_ms is None or waited < until_ms):
+        waited_s = 0.0
+        while self._actor.alive and (timeout is None or waited_s < timeout):
             self._time.pause(0.001)
-            waited += 0.001
+            waited_s += 0.001
 
 
 class _Parts(ProxyParts):

@@ -74,6 +74,7 @@ def job_with(tmp_path_factory: pytest.TempPathFactory) -> JobWith:
     """(words behind `python`, fields of `[job]`) -> the job of the folder `jobs`, copied to where a user's would be."""
     folder = tmp_path_factory.mktemp("jobs")
     shutil.copytree(JOBS, folder, dirs_exist_ok=True)
+    shutil.copy(EXAMPLES / "sink.sql", folder)
     job, _ = job_named(folder / "job.toml")
 
     def made(*words: str, **fields: object) -> JobFile:

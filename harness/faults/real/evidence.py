@@ -57,12 +57,13 @@ class LogPage:
 
 
 _OWN = ("did", "toxic", "connection", "stream", "bytes", "packets", "ms", "command")
+_NOT_MORE = frozenset({*_OWN, "t", "n"})
 
 
 def evidence_of(line: JsonView) -> ProxyEvidence:
     """Reads one event of the proxy's log from its JSON."""
     told = {name: line[name] for name in _OWN if line.get(name) is not None}
-    more = {name: value for name, value in line.items() if name not in (*_OWN, "t", "n")}
+    more = {name: value for name, value in line.items() if name not in _NOT_MORE}
     return ProxyEvidence(t_us=int(line["t"]), more=more, **told)
 
 

@@ -7,6 +7,7 @@ would have to wait; every wait is bounded.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 import pymysql
+from pymysql.constants import ER
 from pymysql.cursors import DictCursor
 
 from harness.database.endpoint import Endpoint, MySqlConnection, connect
@@ -39,6 +41,26 @@ class TableReading:
     """The rows of each table by column; one that does not exist is left out."""
     counts: Mapping[str, int]
     """How many rows the database counts in each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFacts:
+    """What the server says of a table."""
+
+    made_by: str = ""
+    """The statement that makes it, without the number that the server would give next."""
+    types: Mapping[str, str] = field(default_factory=dict)
+    """The data type of each column."""
+    lengths: Mapping[str, int] = field(default_factory=dict)
+    """How many characters a column of texts takes."""
+    cascades: str = ""
+    """A foreign key by which its rows change and the log shows none of it; empty: there is no such key."""
+    without_transactions: str = ""
+    """Its engine, if that has no transactions."""
+
+    @property
+    def is_view(self) -> bool:
+        return " VIEW " in self.made_by.partition("`")[0]
 
 
 def audited_session(transaction: LoggedTransaction) -> int | None:
@@ -93,11 +115,31 @@ class JobDatabase:
         with self._lock:
             return self._asked(_sessions)
 
-    def columns(self, table: str) -> tuple[Mapping[str, str], Mapping[str, int]]:
-        """The data type of each column, none if there is no such table; of texts the length in characters.
+    def facts(self, table: str, *, judged: Collection[str], known: TableFacts) -> TableFacts | None:
+        """What is to be known of a table; None: there is none of this name. Raises pymysql's errors.
 
-        Raises pymysql's errors.
+        `known`: the answer, if the table was made by the same statement; `judged`: the columns that are compared.
         """
+        try:
+            ((_, statement, *_),) = (row.values() for row in self._rows(f"SHOW CREATE TABLE `{table}`"))
+        except pymysql.ProgrammingError as error:
+            if error.args[0] == ER.NO_SUCH_TABLE:
+                return None
+            raise
+        made_by = re.sub(r" AUTO_INCREMENT=\d+", "", statement)
+        if made_by == known.made_by:
+            return known
+        types, lengths = self._columns(table)
+        return TableFacts(
+            made_by=made_by,
+            types=types,
+            lengths=lengths,
+            cascades=self._cascades(table, judged=judged),
+            without_transactions=self._without_transactions(table),
+        )
+
+    def _columns(self, table: str) -> tuple[Mapping[str, str], Mapping[str, int]]:
+        """The data type of each column; of texts the length in characters."""
         rows = self._rows(
             "SELECT column_name AS c, data_type AS t, character_maximum_length AS n FROM information_schema.columns"
             " WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position",
@@ -106,8 +148,8 @@ class JobDatabase:
         lengths = {row["c"]: int(row["n"]) for row in rows if row["n"] is not None}
         return {row["c"]: row["t"].lower() for row in rows}, lengths
 
-    def without_transactions(self, table: str) -> str:
-        """The engine of `table`, if it has no transactions; else an empty text. Raises pymysql's errors."""
+    def _without_transactions(self, table: str) -> str:
+        """The engine of `table`, if it has no transactions; else an empty text."""
         rows = self._rows(
             "SELECT e.engine AS e FROM information_schema.tables AS t JOIN information_schema.engines AS e"
             " ON e.engine = t.engine WHERE t.table_schema = %s AND t.table_name = %s AND e.transactions = 'NO'",
@@ -143,11 +185,10 @@ class JobDatabase:
             row["c"] for row in numbered
         )
 
-    def cascades(self, table: str, *, judged: Collection[str]) -> str:
-        """A foreign key by which rows of `table` change and the log shows none of it; empty: there is no such key.
+    def _cascades(self, table: str, *, judged: Collection[str]) -> str:
+        """A foreign key by which the server itself changes rows of `table`, below the log.
 
-        The server does this itself, below the log. Where a key only sets its own columns, they must be among the
-        `judged` ones. Raises pymysql's errors.
+        Where a key only sets its own columns, they must be among the `judged` ones.
         """
         rows = self._rows(
             "SELECT r.constraint_name AS name, r.referenced_table_name AS other, r.delete_rule AS d,"
@@ -165,10 +206,6 @@ class JobDatabase:
                 )
                 return f"by the foreign key {row['name']} ({told} of {row['other']})"
         return ""
-
-    def made_by(self, table: str) -> str:
-        """The statement that makes `table`. Raises pymysql's errors."""
-        return str(self._rows(f"SHOW CREATE TABLE `{table}`")[0]["Create Table"])
 
     def run(self, *statements: str) -> None:
         """Runs statements where they take effect. Raises pymysql's errors."""

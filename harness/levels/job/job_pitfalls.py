@@ -68,7 +68,7 @@ def not_deterministic(unsteady: Mapping[str, str]) -> Iterator[Pitfall]:
 
 def without_transactions(run: JobRun) -> Iterator[Pitfall]:
     """The pitfall of a table whose engine has no transactions."""
-    if engine := run.seen.without_transactions:
+    if engine := run.seen.facts.without_transactions:
         table = run.order.job.sink.table
         yield Pitfall(
             name="no-transactions",
@@ -90,7 +90,7 @@ def cut_values(run: JobRun) -> CutValues:
     its other judged columns, a single longer text that begins with the value and none that equals it, and no value that
     is not written out in it. Blanks at a text's end do not count: the server drops them without IGNORE too.
     """
-    columns, lengths, sink = run.seen.columns, run.seen.lengths, run.order.job.sink
+    columns, lengths, sink = run.seen.columns, run.seen.facts.lengths, run.order.job.sink
     judged = [column for column in sink.values if column in lengths]
     if columns is None or not judged:
         return {}
@@ -148,7 +148,7 @@ def values_cut(run: JobRun, cut: CutValues) -> Iterator[Pitfall]:
         return
     told, columns = next(iter(cut.items()))
     column, sent = next(iter(columns.items()))
-    length = run.seen.lengths[column]
+    length = run.seen.facts.lengths[column]
     yield Pitfall(
         name=VALUE_CUT,
         says=f"The server cut {sum(map(len, cut.values()))} values to the length of their column, and the job went on:"

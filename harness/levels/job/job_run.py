@@ -34,7 +34,7 @@ from harness.levels.job.finished import (
     needs_sentinels,
     wrong_keys,
 )
-from harness.levels.job.job_database import INBOX, JobDatabase, TableReading
+from harness.levels.job.job_database import INBOX, JobDatabase, TableFacts, TableReading
 from harness.levels.job.job_faults import JobFaults
 from harness.levels.job.offering import Offering
 from harness.levels.job.order import JobOrder
@@ -56,7 +56,7 @@ from harness.world.world import World
 
 _QUIET_MIN_US: Final = 300_000
 _RECOVER_MIN_US: Final = 5_000_000
-_POLL_S: Final = 0.01
+_POLL_S: Final = 0.02
 _CALM_TIMES: Final = 3
 """How many times a scenario's budget the calm twin may take."""
 _SLOW_TIMES: Final = 6
@@ -472,7 +472,16 @@ class JobRun:
         return StatementLog(root=self.ground.database.root, user=self.world.app.user)
 
     def _made_watch(self) -> TableWatch:
-        return TableWatch(database=self.ground.database, sink=self.order.job.sink, offered=self.ids)
+        return TableWatch(**self.of_watch())
+
+    def of_watch(self) -> dict[str, Any]:
+        """What its `TableWatch` is made of."""
+        return {
+            "database": self.ground.database,
+            "sink": self.order.job.sink,
+            "offered": self.ids,
+            "facts": TableFacts() if self.calm is None else self.calm.run.seen.facts,
+        }
 
     def _made_log(self, begin: LogPosition) -> ChangeLog:
         root = self.world.root.at(self.world.direct, "")

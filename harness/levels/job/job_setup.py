@@ -5,9 +5,10 @@ Invariant: everything is made anew for each run, and is gone with it; the passwo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -110,10 +111,8 @@ def _fill(order: JobOrder, given: JobInput, root: Endpoint) -> None:
         fill_own_tables(root, own)
         return
     kind = "BIGINT" if all(isinstance(key, int) for key in given.keys) else "VARCHAR(200)"
-    rows = customer_rows(
-        keys=[key if kind == "BIGINT" else str(key) for key in sorted(given.keys, key=str)],
-        seed=order.drawn_by,
-    )
+    keys = tuple(key if kind == "BIGINT" else str(key) for key in sorted(given.keys, key=str))
+    rows = _customers(keys, order.drawn_by)
     try:
         with connect(root) as connection, connection.cursor() as cursor:
             cursor.execute(_MAKE_CUSTOMER.format(kind=kind))
@@ -122,6 +121,12 @@ def _fill(order: JobOrder, given: JobInput, root: Endpoint) -> None:
     except pymysql.MySQLError as error:
         message = f"the database refused the table customer: {error.args}"
         raise WorldError(message, fix="floodmark doctor shows what the world lacks") from error
+
+
+@lru_cache(maxsize=8)
+def _customers(keys: tuple[int | str, ...], seed: int) -> Sequence[Sequence[object]]:
+    """Drawn once for all runs of a sweep."""
+    return customer_rows(keys=keys, seed=seed)
 
 
 def read_files(order: JobOrder) -> None:

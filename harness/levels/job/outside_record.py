@@ -170,7 +170,7 @@ def _header(
         claims=OutsideClaims(
             delivery=claims.delivery,
             order=claims.order,
-            fenced=claims.is_fenced and not run.seen.without_transactions,
+            fenced=claims.is_fenced and not run.seen.facts.without_transactions,
             explained=True,
         ),
         sink=OutsideSink(

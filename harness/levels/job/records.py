@@ -105,7 +105,8 @@ def _sentinels(given: JobInput, job: JobFile) -> Iterator[Sequence[SourceRecord]
         return
     made = max(int(found[1]) for body in bodies if (found := _NUMBERED.fullmatch(str(body[name]))))
     last_ts = max((body[ts] for body in bodies if isinstance(body.get(ts), int)), default=None)
-    right = {part: [one for one in same if not one.fails] for part, same in given.last_of_parts.items()}
+    last = given.last_of_parts
+    right = {part: [one for one in same if not one.fails] for part, same in last.items()}
     for number in range(_ROUNDS):
         some = []
         for part, place in (
@@ -119,7 +120,7 @@ def _sentinels(given: JobInput, job: JobFile) -> Iterator[Sequence[SourceRecord]
                 last_ts = further[ts] = last_ts + _STEP_MS
             body = {**old.body, **further}
             ids = [body[one] for one in names]
-            pos = given.last_of_parts[part][0].pos + 1 + place
+            pos = last[part][0].pos + 1 + place
             some.append(replace(old, pos=pos, id=ids if len(ids) > 1 else ids[0], body=body))
         yield some
 

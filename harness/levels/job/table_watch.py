@@ -6,9 +6,7 @@ and gets its trigger again; a server that a fault has down is asked again later.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from threading import Lock
@@ -18,7 +16,7 @@ import pymysql
 
 from harness.history.values import brief
 from harness.levels.job.binlog import LoggedChange, LoggedTransaction, LogPosition
-from harness.levels.job.job_database import AUDIT, INBOX, JobDatabase, TableReading
+from harness.levels.job.job_database import AUDIT, INBOX, JobDatabase, TableFacts, TableReading
 from harness.levels.job.job_file import SinkTable
 from harness.levels.job.recording import JobRecording
 from harness.levels.job.sink_rows import SinkColumns, SinkReplay, id_text, is_of_table, moves_rows
@@ -37,10 +35,8 @@ class TableWatch:
     transactions: list[LoggedTransaction] = field(default_factory=list)
     columns: SinkColumns | None = None
     """None: the table is not there yet."""
-    lengths: Mapping[str, int] = field(default_factory=dict)
-    """How many characters a column of texts takes."""
-    without_transactions: str = ""
-    """The table's engine, if it has no transactions."""
+    facts: TableFacts = field(default_factory=TableFacts)
+    """What the server says of the table; before it is there, of that of the calm twin."""
     replay: SinkReplay | None = None
     """The rows that the log shows by now; None: the table is not there yet."""
     why_no_audit: str = ""
@@ -108,33 +104,37 @@ class TableWatch:
             self.replay.take(transaction)
 
     def _learn(self) -> None:
-        sink = self.sink
-        try:
-            types, self.lengths = self.database.columns(sink.table)
-        except (pymysql.MySQLError, OSError):  # a fault has the server down
+        if not self._ask():
             return
-        if not types:
-            return
-        wanted = [*sink.id, *sink.values, *([sink.j] if sink.j else [])]
-        refuse_columns(sink.table, wanted, types)
-        with suppress(pymysql.MySQLError, OSError):
-            self.unfollowed = self.unfollowed or self.database.cascades(sink.table, judged=wanted)
-            self.without_transactions = self.database.without_transactions(sink.table)
-        self.columns = SinkColumns(sink=sink, types=types, offered=self.offered)
+        refuse_columns(self.sink.table, self._judged, self.facts.types)
+        self.unfollowed = self.unfollowed or self.facts.cascades
+        self.columns = SinkColumns(sink=self.sink, types=self.facts.types, offered=self.offered)
         self.replay, self._digested = SinkReplay(columns=self.columns), 0
-        self.audit()
+        self._audit()
+
+    @property
+    def _judged(self) -> Sequence[str]:
+        sink = self.sink
+        return [*sink.id, *sink.values, *([sink.j] if sink.j else [])]
+
+    def _ask(self) -> bool:
+        """Whether the table is there, and the server says what it is: a fault may have that down."""
+        try:
+            found = self.database.facts(self.sink.table, judged=self._judged, known=self.facts)
+        except (pymysql.MySQLError, OSError):
+            return False
+        self.facts = found or self.facts
+        return found is not None
 
     def audit(self) -> None:
         """Makes the audit trigger once, when the table is there; it may be refused."""
+        if not self._is_audited and self._ask():
+            self._audit()
+
+    def _audit(self) -> None:
         if self._is_audited:
             return
-        try:
-            kind = self.database.tables().get(self.sink.table)
-        except (pymysql.MySQLError, OSError):
-            return
-        if kind is None:
-            return
-        if kind == "VIEW":
+        if self.facts.is_view:
             message = (
                 f"sink.table {self.sink.table} is a view, whose changes the log of changes does not show"
             )
@@ -148,12 +148,9 @@ class TableWatch:
         words = [" ".join(statement.split()).upper() for statement in made]
         if not made or not all(said.startswith("CREATE TABLE IF NOT EXISTS") for said in words):
             return ""
-        try:
-            made_by = re.sub(r" AUTO_INCREMENT=\d+", "", self.database.made_by(self.sink.table))
-        except (pymysql.MySQLError, OSError):
-            return ""
-        # The table that a foreign key refers to is not there before the job has made it.
-        return "" if "FOREIGN KEY" in made_by else made_by
+        if not self._ask() or "FOREIGN KEY" in self.facts.made_by:
+            return ""  # the table that a foreign key refers to is not there before the job has made it
+        return self.facts.made_by
 
 
 def as_replay(columns: SinkColumns, rows: Iterable[Mapping[str, object]]) -> SinkReplay:

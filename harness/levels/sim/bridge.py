@@ -128,6 +128,10 @@ def read_login(payload: bytes) -> Login:
     return Login(abilities=abilities & ~_NOT_OFFERED, charset=payload[8], database=database.decode())
 
 
+def _query(sql: str) -> bytes:
+    return bytes([QUERY]) + sql.encode()
+
+
 class _RealConnection(Connection):
     """PyMySQL's login with a client's own abilities; statements are ours."""
 
@@ -167,29 +171,24 @@ class RealSession:
 
     def reset(self) -> None:
         """Rolls back, and forgets what the client before has set; its database is chosen again."""
-        self._demand(_RESET)
-        if self._database:
-            self._demand(_INIT_DB + self._database.encode())
-        self.ask(self._settings)
+        chosen = [_INIT_DB + self._database.encode()] if self._database else []
+        self._demand(_RESET, *chosen, _query(self._settings))
 
     def ask(self, sql: str) -> None:
         """A statement of ours whose reply is OK. Raises WorldError."""
-        self._demand(bytes([QUERY]) + sql.encode())
+        self._demand(_query(sql))
 
-    def _demand(self, payload: bytes) -> None:
-        self.send(framed(payload, sequence=0))
-        head = self._read(HEADER_BYTES)
-        reply = self._read(number_at(head, 0, 3))
-        if reply[0] == _ERROR:
-            raise WorldError(
-                f"the server refused {payload[1:].decode()!r}: {reply[3:].decode(errors='replace')}"
-            )
-
-    def _read(self, size: int) -> bytes:
+    def _demand(self, *payloads: bytes) -> None:
+        """Sends commands at once, each of which the server answers with OK."""
+        self.send(b"".join(framed(one, sequence=0) for one in payloads))
         data = b""
-        while len(data) < size:
-            data += self.received(size - len(data))
-        return data
+        for payload in payloads:
+            while len(data) < HEADER_BYTES or len(data) < (end := HEADER_BYTES + number_at(data, 0, 3)):
+                data += self.received()
+            reply, data = data[HEADER_BYTES:end], data[end:]
+            if reply[0] == _ERROR:
+                said = reply[3:].decode(errors="replace")
+                raise WorldError(f"the server refused {payload[1:].decode()!r}: {said}")
 
     def send(self, data: bytes) -> None:
         """Send bytes of the client. Raises WorldError if the server has gone."""
@@ -202,10 +201,10 @@ class RealSession:
         """Whether there is something to be received."""
         return bool(select.select([self._socket], [], [], within_s)[0])
 
-    def received(self, size: int = 1 << 20) -> bytes:
+    def received(self) -> bytes:
         """What the server has sent. Raises WorldError if it has gone."""
         try:
-            data = self._socket.recv(size)
+            data = self._socket.recv(1 << 16)
         except OSError as error:
             raise WorldError(f"the server of level sim has gone: {error}", fix=_LOOK_AT_LOG) from error
         if not data:

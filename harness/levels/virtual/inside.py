@@ -27,6 +27,7 @@ import time  # noqa: TID251 - the door that is replaced
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from importlib import import_module
 from itertools import takewhile
 from math import ceil
@@ -39,6 +40,7 @@ from harness.levels.sim.wire import BlockingSocket, WireClient, WireTransport, c
 EPOCH_US: Final = 1_767_225_600_000_000
 """What `time.time()` is when a run begins: 2026-01-01 00:00:00 UTC, as NOW() of the server."""
 SIZE: Final = struct.Struct("<I")
+READ_MAX: Final = 1 << 16
 _HARNESS: Final = str(Path(__file__).resolve().parents[2])
 _LIBRARY: Final = str(Path(os.__file__).parent)
 _PATH: Final = tuple(sys.path)
@@ -96,7 +98,7 @@ class World:
         ops, self._ops = self._ops, []
         data = pickle.dumps((what, argument, ops), protocol=5)
         self._send(SIZE.pack(len(data)) + data)
-        self.now_us, answer, news = pickle.loads(self._read(SIZE.unpack(self._read(SIZE.size))[0]))  # noqa: S301 - our own
+        self.now_us, answer, news = pickle.loads(self._read())  # noqa: S301 - our own
         for number, kind, value in news:
             if kind == "signal":
                 _be_told(value)
@@ -104,14 +106,14 @@ class World:
                 self._ends[number].hear(kind, value)
         return answer
 
-    def _read(self, size: int) -> bytes:
+    def _read(self) -> bytes:
         data = b""
-        while len(data) < size:
-            read = self._recv(size - len(data))
+        while len(data) < SIZE.size or len(data) < SIZE.size + SIZE.unpack_from(data)[0]:
+            read = self._recv(READ_MAX)
             if not read:
                 os._exit(1)  # the world has gone
             data += read
-        return data
+        return data[SIZE.size :]
 
     # ---------------------------------------------------------------------------------- connections
 
@@ -573,11 +575,13 @@ def is_python(command: Sequence[str]) -> bool:
     return command[0] == sys.executable or name.startswith("python")
 
 
-def own_modules() -> list[str]:
+@cache
+def own_modules(count: int) -> Sequence[str]:
     """The modules of this process that each start imports anew, such as what `claims.expected` is imported from.
 
-    Asked before the fork: who looks at every module in a child copies a third of the memory.
+    `count`: how many there are. Asked before the fork: a child that looks at each of them copies a third of the memory.
     """
+    del count
     files = {name: getattr(module, "__file__", None) for name, module in list(sys.modules.items())}
     return [name for name, file in files.items() if file is not None and not _is_installed(file)]
 

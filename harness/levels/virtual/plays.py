@@ -75,9 +75,7 @@ class VirtualJobRun(JobRun):
         return _Statements(self.virtual)
 
     def _made_watch(self) -> TableWatch:
-        return _WatchInTurn(
-            database=self.ground.database, sink=self.order.job.sink, offered=self.ids, catch_up=self._catch_up
-        )
+        return _WatchInTurn(**self.of_watch(), catch_up=self._catch_up)
 
     def _made_log(self, begin: LogPosition) -> ChangeLogInTurn:
         root = self.world.root.at(self.world.direct, "")

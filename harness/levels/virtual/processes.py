@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import pickle
-import select
 import signal
 import socket
+import struct
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -21,14 +22,13 @@ from typing import Any, Final
 from harness.database.simulated.hub import Actor, Hub
 from harness.faults.real.sites import LiveStart
 from harness.levels.job.processes import JobStarts
-from harness.levels.virtual.inside import SIZE, live, own_modules
+from harness.levels.virtual.inside import READ_MAX, SIZE, live, own_modules
 from harness.levels.virtual.network import Network, Socket
 from harness.system.clock import monotonic_us
 from harness.system.errors import SutError, WorldError
 from harness.system.process_identity import ProcessIdentity
 
-_READ_MAX: Final = 1 << 20
-_BUSY_S: Final = 60.0
+_BUSY_S: Final = 60
 """How long a job may compute between two waits, in real time."""
 _FIRST_PID: Final = 1001
 
@@ -83,7 +83,8 @@ class JobProcess:
         self._ends: dict[int, Socket] = {}
         self._news: list[tuple[int, str, object]] = []
         ours, theirs = socket.socketpair()
-        seed, own = machine.seed + len(machine.processes), own_modules()
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", _BUSY_S, 0))
+        seed, own = machine.seed + len(machine.processes), own_modules(len(sys.modules))
         self.pid = os.fork()
         if self.pid == 0:
             ours.close()
@@ -168,24 +169,20 @@ class JobProcess:
 
     def _read(self) -> tuple[str, Any, list[tuple[Any, ...]]] | None:
         """What the child asks; None: it has ended. Raises WorldError if it computes for too long."""
-        head = self._whole(SIZE.size)
-        data = None if head is None else self._whole(SIZE.unpack(head)[0])
-        return None if data is None else pickle.loads(data)  # noqa: S301 - our own child
-
-    def _whole(self, size: int) -> bytes | None:
         data = b""
-        while len(data) < size:
-            if not select.select([self._pipe], [], [], _BUSY_S)[0]:
-                message = f"the job computed for {_BUSY_S:g} s without waiting for anything"
-                raise WorldError(message, fix="run it with --level job")
+        while len(data) < SIZE.size or len(data) < SIZE.size + SIZE.unpack_from(data)[0]:
             try:
-                read = self._pipe.recv(size - len(data))
+                read = self._pipe.recv(READ_MAX)
+            except BlockingIOError:
+                message = f"the job computed for {_BUSY_S} s without waiting for anything"
+                raise WorldError(message, fix="run it with --level job") from None
             except OSError:
                 return None
             if not read:
                 return None
             data += read
-        return data
+        asked: tuple[str, Any, list[tuple[Any, ...]]] = pickle.loads(data[SIZE.size :])  # noqa: S301 - our own child
+        return asked
 
     def _answer(self, answer: object) -> None:
         news, self._news = self._news, []
@@ -221,7 +218,7 @@ class JobProcess:
     def _hear(self, number: int, end: Socket) -> None:
         while number in self._ends:
             try:
-                data = end.recv(_READ_MAX)
+                data = end.recv(READ_MAX)
             except BlockingIOError:
                 return
             except OSError:

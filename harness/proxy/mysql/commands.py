@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from functools import lru_cache
 from itertools import groupby
 from typing import Final
 
@@ -217,6 +218,7 @@ def _changed_table(text: bytes) -> str:
     return re.sub(r"[`\"]| ?(\.) ?", r"\1", named[1])
 
 
+@lru_cache(maxsize=1024)
 def plain(text: bytes) -> str:
     """A statement without leading blanks and comments, in lower case, with single blanks."""
     at = 0

@@ -17,6 +17,7 @@ from harness.database.endpoint import Endpoint
 from harness.levels.job import job_database, statement_log
 from harness.levels.job.binlog import LoggedChange, LoggedTransaction, LogPosition
 from harness.levels.job.environment import job_environment, refuse_templates
+from harness.levels.job.job_database import TableFacts
 from harness.levels.job.job_file import JobFile, SinkTable
 from harness.levels.job.job_pitfalls import connects_for_each_call, cut_values, unfinished
 from harness.levels.job.job_scenario import JobScenario
@@ -495,7 +496,7 @@ def test_a_value_is_cut_if_the_statement_that_wrote_it_holds_more(statement: str
         order=SimpleNamespace(job=SimpleNamespace(sink=sink)),
         seen=SimpleNamespace(
             columns=SinkColumns(sink=sink, types={}, offered={}),
-            lengths={"name": 2},
+            facts=TableFacts(lengths={"name": 2}),
             transactions=[LoggedTransaction(end=end, seen_us=0, changes=(change,), session=3)],
         ),
         statements=[SentStatement(t_us=0, session=3, text=statement)],

@@ -212,6 +212,14 @@ def _event_line(line: Line) -> str:
     return f"{gap}     {sign} {line.n:>7}  {line.at_s:>9.4f} s  {place:>5}  {line.text}"
 
 
+def events_of(story: AnomalyStory, *, most: int) -> Sequence[str]:
+    """The events that tell the story, in the order of the history: at most so many."""
+    names = {int(found[2]): found[1] for found in _lets(story)}
+    lines = story.lineage or tuple(line for line in story.around if line.marked)
+    chosen = _chosen(lines, names, most=most)
+    return [_event_line(replace(line, after_gap=False)).removeprefix(" " * 5) for line in chosen]
+
+
 _STEPS: Final = 12
 _LET: Final = re.compile(r"(e\d+) = .*\(event (\d+)[,)]", re.DOTALL)
 _NAME: Final = re.compile(r"\b(e\d+)\b")
@@ -266,9 +274,9 @@ class Links:
 
 def counterexample_of(story: AnomalyStory) -> Counterexample | None:
     """The steps of a story; None if no event of it is known."""
-    found = [_LET.match(line) for line in (story.explanation.let if story.explanation else ())]
-    names = {int(let[2]): let[1] for let in found if let is not None}
-    lines = list(_chosen(story.lineage or tuple(line for line in story.around if line.marked), names))
+    names = {int(let[2]): let[1] for let in _lets(story)}
+    told = story.lineage or tuple(line for line in story.around if line.marked)
+    lines = list(_chosen(told, names, most=_STEPS))
     steps = tuple(
         Step(
             n=line.n,
@@ -285,14 +293,20 @@ def counterexample_of(story: AnomalyStory) -> Counterexample | None:
     )
 
 
-def _chosen(lines: Sequence[Line], names: dict[int, str]) -> Iterator[Line]:
-    """At most `_STEPS` events: those that the explanation names, then the first of the others."""
+def _lets(story: AnomalyStory) -> Iterator[re.Match[str]]:
+    for line in story.explanation.let if story.explanation else ():
+        if (found := _LET.match(line)) is not None:
+            yield found
+
+
+def _chosen(lines: Sequence[Line], names: dict[int, str], *, most: int) -> Iterator[Line]:
+    """At most `most` events: those that the explanation names, then the first of the others."""
     restored = {(line.s, line.a) for line in lines if line.label.startswith("restore")}
     ended = next((line.n for line in lines if line.label in _ENDS), lines[-1].n + 1 if lines else 0)
     last = {_kind(line): line.n for line in lines if _kind(line) in _SAVES and line.n < ended}
     kept = [line for line in lines if line.n in names or line.marked or not _idle(line, last, restored)]
-    cited = [line for line in kept if line.n in names or line.marked][:_STEPS]
-    others = [line for line in kept if line not in cited][: _STEPS - len(cited)]
+    cited = [line for line in kept if line.n in names or line.marked][:most]
+    others = [line for line in kept if line not in cited][: most - len(cited)]
     yield from sorted([*cited, *others], key=lambda line: line.n)
 
 

@@ -145,9 +145,9 @@ def _run_lines(section: RunSection) -> Iterator[str]:
     if section.job is not None and section.job.losses:
         yield "\n**What the job's table shows**\n"
         yield from (f"- {plain_text(loss.line)}" for loss in section.job.losses)
-    if section.threats:
+    if threats := [*section.threats, *section.limits]:
         yield "\n**Threats to validity**\n"
-        yield from (f"- {plain_text(line)}" for line in section.threats)
+        yield from (f"- {plain_text(line)}" for line in threats)
     if outcome.faults:
         yield "\n**Faults**\n"
         yield from (f"- {_fault(fault)}" for fault in outcome.faults)

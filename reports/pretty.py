@@ -1,12 +1,13 @@
-"""Finished runs on a terminal: verdicts first, then threats, failures, faults and counts.
+"""Finished runs on a terminal: what one must know of a run on one screen, or all that is known of it.
 
-Answers to pytest's summary. Invariant: text of a run is never interpreted as markup and never prints a control
-byte; no sentence or command is cut off; without a terminal, or with `NO_COLOR`, only the colours are missing.
+Answers to pytest's summary and Hypothesis' counterexample. Invariants: text of a run is never interpreted as markup and
+never prints a control byte; no sentence or command is cut off; without a terminal, or with `NO_COLOR`, only the colours
+are missing; a run that failed has at most 25 lines, one that passed at most 8, the lines of its command included.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from textwrap import fill, indent
 from typing import TextIO
 
@@ -19,12 +20,14 @@ from harness.history.values import brief, visible, without_credentials
 from harness.history.verdict import Outcome
 from harness.judge.explanation.text import closing_lines
 from harness.scenario.outcome import CountedRun, FaultRecord, FaultTime, RunOutcome
+from reports.banner import gravest
 from reports.conviction import (
     Conviction,
     as_text,
     by_its_lineage,
     consequences,
     convictions_of,
+    events_of,
     variant_in_words,
 )
 from reports.job_section import JobSection
@@ -56,6 +59,9 @@ _RUNS_IN_FULL = 4
 _GREEN_SHOWN = 3
 """How many runs have their own lines if all went as expected."""
 _WIDTH_WITHOUT_TERMINAL = 110
+_EVENTS_SHOWN = 10
+_LINES_SHOWN = 3
+"""How many threats, losses, pitfalls and further violations are shown where not all are."""
 
 
 class _Terminal(Console):
@@ -80,9 +86,15 @@ def terminal(stream: TextIO, *, color: bool | None = None) -> Console:
 
 
 def print_outcomes(
-    outcomes: Sequence[RunOutcome], *, console: Console, counted: Sequence[CountedRun] = ()
+    outcomes: Sequence[RunOutcome],
+    *,
+    console: Console,
+    counted: Sequence[CountedRun] = (),
+    is_whole: bool = False,
 ) -> None:
     """Read the histories and print the runs, and the total of all runs (`counted`) if there are several.
+
+    `is_whole`: all that is known of them, as the report tells it.
 
     Of the runs that ended early for one cause, only the first is printed with details. If all of several went as
     expected and have nothing to tell, a few lines stand for all, so that they fit a screen.
@@ -106,7 +118,7 @@ def print_outcomes(
         _say(_headline(headline_of(outcomes, counted)), console)
         return
     causes = Causes.of(outcomes)
-    _print_runs(sections, strips, causes, console)
+    _print_runs(sections, strips, causes, console, details=_print_all if is_whole else _print_few)
     for strip in strips:
         for line in strip_lines(strip):
             _say(_text(line), console)
@@ -117,7 +129,12 @@ def print_outcomes(
 
 
 def _print_runs(
-    sections: Sequence[RunSection], strips: Sequence[Strip], causes: Causes, console: Console
+    sections: Sequence[RunSection],
+    strips: Sequence[Strip],
+    causes: Causes,
+    console: Console,
+    *,
+    details: Callable[[RunSection, Console], None],
 ) -> None:
     """The runs of which a strip does not say enough."""
     few = len(sections) <= _RUNS_IN_FULL
@@ -128,7 +145,7 @@ def _print_runs(
         _print_heading(section, console)
         has_details = causes.first_of(index) is None and index not in told_by_strip
         if has_details and (few or section.reading.tone is not Tone.GOOD):
-            _print_details(section, console)
+            details(section, console)
 
 
 def _print_heading(section: RunSection, console: Console) -> None:
@@ -147,11 +164,70 @@ def _print_heading(section: RunSection, console: Console) -> None:
         _say(_text(f"  broke: {section.banner.broke}", style="bold"), console)
 
 
-def _print_details(section: RunSection, console: Console) -> None:
+def _print_few(section: RunSection, console: Console) -> None:
+    """What one must know, on a screen."""
+    outcome, sentence = section.outcome, section.reading.sentence
+    is_good = section.reading.tone is Tone.GOOD
+    losses = [] if section.job is None else [loss.line for loss in section.job.losses]
+    _print_first("the job's table", losses, console)
+    pitfalls = [
+        f"{told.name}: {'' if told.says.rstrip('.') in sentence else f'{told.says} '}{told.advice}"
+        for told in outcome.pitfalls
+    ]
+    _print_first("pitfall", pitfalls, console)
+    _print_first("threshold", [f"{told.verdict}: {told.says}" for told in outcome.thresholds], console)
+    _print_counterexample(section, console)
+    if is_good:
+        for line in closing_lines(outcome.judgement)[1:2]:
+            _say(_text(f"  {line}"), console)
+    effects = [
+        f"{fault.id} {_evidence(fault.first) if fault.bites else 'left no evidence'}"
+        for fault in outcome.faults
+    ]
+    if effects:
+        more = f"; and {len(effects) - _LINES_SHOWN} more" if len(effects) > _LINES_SHOWN else ""
+        _say(_text(f"  faults: {'; '.join(effects[:_LINES_SHOWN])}{more}"), console)
+    _print_first("threat", section.threats, console)
+    if not is_good:
+        _say(_text(f"  again: {outcome.again}"), console)
+        console.print()
+
+
+def _print_first(heading: str, lines: Sequence[str], console: Console) -> None:
+    """The first of these lines, and how many there are beside."""
+    for place, line in enumerate(lines[:_LINES_SHOWN], start=1):
+        left = len(lines) - place
+        more = f" (and {left} more: --verbose)" if place == _LINES_SHOWN and left else ""
+        text = _text(f"  {heading}: {_indented(line)}{more}")
+        text.stylize("yellow", end=len(heading) + 3)
+        _say(text, console)
+
+
+def _print_counterexample(section: RunSection, console: Console) -> None:
+    """The gravest violation with its events, and a line for each other one."""
+    told_all = _told(section)
+    ranks = [verdict.invariant for verdict in gravest(section.outcome)]
+    told_all = sorted(told_all, key=lambda told: ranks.index(told.invariant))
+    own = [told for told in told_all if not told.follows or told.expected]
+    for told in own[:1]:
+        for story in told.stories[:1]:
+            subject = f": {story.subject}" if story.subject else ""
+            _say(_text(f"  {told.invariant} {told.title}: {story.kind}{subject}", style="bold"), console)
+            if section.reading.tone is Tone.GOOD:  # else the line that says what broke has said it
+                _say(_text(f"    {_indented(story.say)}"), console)
+            for line in events_of(story, most=_EVENTS_SHOWN):
+                _say(_text(f"    {line}"), console)
+    further = [f"{told.invariant} {told.title}: {told.stories[0].say}" for told in own[1:] if told.stories]
+    _print_first("also violated", further, console)
+    if folded := consequences([told for told in told_all if not told.expected]):
+        _say(_text(f"  {folded}"), console)
+
+
+def _print_all(section: RunSection, console: Console) -> None:
     outcome = section.outcome
     if section.job is not None:
         _print_lines("what the job's table shows", [loss.line for loss in section.job.losses], console)
-    _print_lines("threats to validity", section.threats, console)
+    _print_lines("threats to validity", [*section.threats, *section.limits], console)
     told_whole = _told(section)
     for told in told_whole:
         if not told.follows or told.expected:

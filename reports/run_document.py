@@ -332,7 +332,7 @@ def _run(section: RunSection) -> object:
         sentence=reading.sentence,
         invariants=[_invariant(section, verdict) for verdict in judgement.invariants],
         warnings=list(judgement.warnings),
-        threats=list(section.threats),
+        threats=[*section.threats, *section.limits],
         history=_plain(section.stored),
         counts=dict(judgement.accounting),
         guarantee=judgement.guarantee and judgement.guarantee.as_json(),

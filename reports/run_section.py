@@ -37,18 +37,22 @@ NOT_CLAIMED = (
 
 
 def threats_to(outcome: RunOutcome, *, reading_problems: Sequence[str] = ()) -> tuple[str, ...]:
-    """The threats to the validity of one run, the gravest first, each once."""
+    """The threats to the validity of this run, the gravest first, each once."""
     found = [
         *_early_end(outcome),
         *(line for fault in outcome.faults for line in _of_fault(fault)),
-        *_undecided(outcome),
+        *_undecided(outcome, counts=True),
         *outcome.threats,
         *outcome.judgement.warnings,
         *reading_problems,
-        *_of_world(outcome),
         *_few(outcome),
     ]
     return tuple(dict.fromkeys(found))
+
+
+def limits_of(outcome: RunOutcome) -> tuple[str, ...]:
+    """What every run of this scenario, level and world leaves open."""
+    return (*_of_world(outcome), *_undecided(outcome, counts=False))
 
 
 def _early_end(outcome: RunOutcome) -> Iterator[str]:
@@ -69,15 +73,15 @@ def _of_fault(fault: FaultRecord) -> Iterator[str]:
         yield f"Fault {fault.id} ({fault.kind}) is believed on {whose} alone: no second witness confirms its effect."
 
 
-def _undecided(outcome: RunOutcome) -> Iterator[str]:
-    """A line for each reason, with the invariants that have it."""
-    reasons: dict[tuple[str, bool, str], list[str]] = {}
+def _undecided(outcome: RunOutcome, *, counts: bool) -> Iterator[str]:
+    """A line for each reason, with the invariants that have it; `counts`: of those that decide the scenario."""
+    reasons: dict[tuple[str, str], list[str]] = {}
     for verdict in outcome.judgement.invariants:
-        if verdict.outcome in {Outcome.UNKNOWN, Outcome.VACUOUS}:
+        is_open = verdict.outcome in {Outcome.UNKNOWN, Outcome.VACUOUS}
+        if is_open and counts_towards(outcome, verdict) is counts:
             why = verdict.why.splitlines()[-1] if verdict.why else "no reason was given."
-            key = str(verdict.outcome), counts_towards(outcome, verdict), why
-            reasons.setdefault(key, []).append(verdict.invariant)
-    for (word, counts, why), names in reasons.items():
+            reasons.setdefault((str(verdict.outcome), why), []).append(verdict.invariant)
+    for (word, why), names in reasons.items():
         one = len(names) == 1
         weight = "" if counts else f", which {'does' if one else 'do'} not decide this scenario"
         yield f"{', '.join(names)} {'is' if one else 'are'} {word}{weight}: {why}"
@@ -96,12 +100,16 @@ def _of_world(outcome: RunOutcome) -> Iterator[str]:
 
 
 def _few(outcome: RunOutcome) -> Iterator[str]:
-    for verdict in outcome.judgement.invariants:
-        if is_of_job(outcome.level) and verdict.invariant not in _OF_ROWS:
-            continue  # they count faults, starts and exits, of which a run of a job has few
-        if verdict.outcome is Outcome.PASS and 0 < verdict.observed < _FEW:
-            seen = "1 observation" if verdict.observed == 1 else f"{verdict.observed} observations"
-            yield f"{verdict.invariant} passed on only {seen}."
+    # Of a job the other invariants count faults, starts and exits, of which a run has few.
+    counting = _OF_ROWS if is_of_job(outcome.level) else None
+    few = [
+        f"{verdict.invariant} ({verdict.observed})"
+        for verdict in outcome.judgement.invariants
+        if verdict.outcome is Outcome.PASS and 0 < verdict.observed < _FEW
+        if counting is None or verdict.invariant in counting
+    ]
+    if few:
+        yield f"Passed on fewer than {_FEW} observations: {', '.join(few)}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +120,8 @@ class RunSection:
     reading: Reading
     banner: Banner
     threats: tuple[str, ...]
+    limits: tuple[str, ...]
+    """See `limits_of`."""
     convictions: tuple[Conviction, ...]
     view: HistoryView
     job: JobSection | None = None
@@ -129,6 +139,7 @@ def section_of(outcome: RunOutcome, *, stored: HistoryFile | None = None) -> Run
         reading=read_run(outcome),
         banner=banner_of(outcome, view),
         threats=threats_to(outcome, reading_problems=view.problems),
+        limits=limits_of(outcome),
         convictions=convictions_of(outcome, view),
         view=view,
         job=job_section_of(outcome, view),

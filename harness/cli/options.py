@@ -144,7 +144,8 @@ def speech_options(command: _Command) -> _Command:
         option("--format", "form", type=forms, default="pretty", show_default=True,
                 help="Format of standard output."),
         option("--quiet", "-q", is_flag=True, help="Show no progress."),
-        option("--verbose", "-v", is_flag=True, help="Print a line for each phase, on a terminal too."),
+        option("--verbose", "-v", is_flag=True,
+                help="Print a line for each phase, on a terminal too, and all that the report says of a run."),
         option("--no-color", is_flag=True, callback=_no_color,
                 help="No colour; NO_COLOR and TERM=dumb have the same effect."),
     ):  # fmt: skip

@@ -198,7 +198,7 @@ def run_campaign(
     page = _written(finished, folder, title=title)
     beside = None if baseline is None else write_comparison(folder, baseline=baseline)
     if form == "pretty":
-        _print_outcomes(finished, terminal(sys.stdout, color=False if no_color else None))
+        _print_outcomes(finished, terminal(sys.stdout, color=False if no_color else None), is_whole=verbose)
         if beside is not None:
             click.echo(visible("\n".join(beside.lines())))
         if line := left_out_line(finished.left_out):
@@ -281,10 +281,10 @@ def _document(
 _CAUSES_TOLD = 10
 
 
-def _print_outcomes(finished: Finished, console: Console) -> None:
+def _print_outcomes(finished: Finished, console: Console, *, is_whole: bool) -> None:
     """The runs shown in full, then a table of all scenarios if there were more."""
     console.record = True
-    print_outcomes(finished.outcomes, console=console, counted=finished.counted)
+    print_outcomes(finished.outcomes, console=console, counted=finished.counted, is_whole=is_whole)
     refuse_other_lines(console.export_text(), finished.outcomes, finished.counted)
     kept = len(finished.outcomes)
     if finished.ran <= kept:

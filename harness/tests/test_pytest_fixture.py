@@ -109,7 +109,7 @@ def test_the_fixture_passes_a_right_function_and_shows_the_report_u5(session: Se
     assert [run["seed"] for run in json.loads(file.read_bytes())["counted"]] == [5, 6, 7]
 
 
-def test_the_assertions_text_is_the_explanation_u5(session: Session) -> None:
+def test_the_assertions_text_is_what_the_command_prints_u5(session: Session) -> None:
     done = session.tested(
         test="def test_holds(floodmark):\n"
         "    floodmark.holds('scenarios/few.yaml', sut=enrich.wrong, runs=3, seed=5)\n"
@@ -117,7 +117,7 @@ def test_the_assertions_text_is_the_explanation_u5(session: Session) -> None:
 
     assert done.returncode == pytest.ExitCode.TESTS_FAILED
     assert "E       AssertionError: few at level sim: fail in run 1 of 3, seed 5" in done.stdout
-    assert re.search("^E +Let:  e1 = ", done.stdout, re.MULTILINE)
+    assert re.search("^E +V8 exactly once: wrong-value: record ", done.stdout, re.MULTILINE)
     assert "--seed 5 --sut enrich:wrong" in done.stdout
     assert "_runs(" not in done.stdout, "the traceback has the user's line only"
 

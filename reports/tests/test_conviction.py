@@ -163,7 +163,7 @@ def test_every_form_of_a_report_tells_the_same_let_and_then(section: RunSection)
     explanation = told.stories[0].explanation
     assert explanation is not None
     stream, view = io.StringIO(), view_of([section.outcome])
-    print_outcomes([section.outcome], console=terminal(stream))
+    print_outcomes([section.outcome], console=terminal(stream), is_whole=True)
     forms = {
         "terminal": stream.getvalue(),
         "junit": html.unescape(junit_text(view, title="t")),
@@ -182,7 +182,7 @@ def test_every_form_of_a_report_tells_the_same_let_and_then(section: RunSection)
 
 def test_every_form_of_a_report_names_the_guarantee(section: RunSection) -> None:
     stream, view = io.StringIO(), view_of([section.outcome])
-    print_outcomes([section.outcome], console=terminal(stream))
+    print_outcomes([section.outcome], console=terminal(stream), is_whole=True)
 
     for text in (
         stream.getvalue(),

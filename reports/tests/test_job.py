@@ -94,7 +94,7 @@ def test_a_late_commit_is_named_after_the_start_that_wrote_it(folder: Path) -> N
 
 def _printed(section: RunSection) -> str:
     stream = StringIO()
-    print_outcomes([section.outcome], console=terminal(stream, color=False))
+    print_outcomes([section.outcome], console=terminal(stream, color=False), is_whole=True)
     return stream.getvalue()
 
 
@@ -243,7 +243,7 @@ def test_a_sweep_names_each_crash_point_that_did_not_hold_in_every_form(folder: 
     print_outcomes(outcomes, console=terminal(stream, color=False))
     assert told in stream.getvalue()
     assert "   after  n=1    ......XX....\n" in stream.getvalue()
-    assert stream.getvalue().count("V8 VIOLATED") == 1, "the second point showed what the first did"
+    assert stream.getvalue().count("V8 exactly once: ") == 1, "the second point showed what the first did"
     refuse_other_lines(stream.getvalue(), outcomes)
     for wrong in (
         stream.getvalue().replace("✗ VIOL", "✓ VIOL"),

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from harness.history.values import visible
 from harness.scenario.outcome import CountedRun, RunOutcome
 from harness.system.errors import HarnessError
 from reports.agreement import refuse_other_lines
 from reports.pretty import print_outcomes, terminal
-from reports.tests.sample import counted_pass, lost_outcome, pass_outcome
+from reports.tests import job_sample
+from reports.tests.sample import counted_pass, hostile_outcome, lost_outcome, pass_outcome
 
 SCREEN_LINES = 24
+FAILED_LINES = 23
+"""With the lines of the plan and the report 25."""
+PASSED_LINES = 6
+"""With these 8."""
 
 
 def printed(*outcomes: RunOutcome) -> str:
@@ -79,3 +86,44 @@ def test_one_run_that_is_not_green_is_printed_with_its_details(tmp_path: Path) -
     assert "VIOLATED" in text
     with pytest.raises(HarnessError):
         refuse_other_lines(printed(outcomes[0]), outcomes)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lost_outcome,
+        hostile_outcome,
+        job_sample.doubled,
+        job_sample.lost,
+        job_sample.zombie,
+        job_sample.killed_twice,
+    ],
+)
+def test_a_run_that_failed_is_told_on_one_screen_with_its_events_h2(
+    tmp_path: Path, made: Callable[[Path], RunOutcome]
+) -> None:
+    outcome = made(tmp_path)
+
+    text = printed(outcome)
+
+    assert len(text.splitlines()) <= FAILED_LINES
+    for said in ("✗ VIOLATED", f"again: {visible(outcome.again)}"):
+        assert said in text
+    assert text.count("\n    > ") >= 1, "no event of the counterexample is shown"
+
+
+@pytest.mark.parametrize("made", [pass_outcome, job_sample.passed])
+def test_a_run_that_passed_is_told_in_a_few_lines_h2(
+    tmp_path: Path, made: Callable[[Path], RunOutcome]
+) -> None:
+    assert len(printed(made(tmp_path)).splitlines()) <= PASSED_LINES
+
+
+def test_at_most_three_threats_are_shown_and_how_many_there_are_beside_h3(tmp_path: Path) -> None:
+    text = printed(replace(pass_outcome(tmp_path), threats=("one", "two", "three", "four")))
+
+    assert [line for line in text.splitlines() if "threat: " in line] == [
+        "  threat: one",
+        "  threat: two",
+        "  threat: three (and 2 more: --verbose)",
+    ]

@@ -10,7 +10,7 @@ import pytest
 from harness.history.verdict import InvariantVerdict, Outcome
 from harness.scenario.outcome import Pitfall, RunOutcome
 from reports.reading import Tone, headline_of, read_run
-from reports.run_section import threats_to
+from reports.run_section import limits_of, threats_to
 from reports.tests.sample import judgement_of, outcome_of
 from tools.cases import each
 
@@ -105,20 +105,20 @@ def test_a_fault_that_left_no_evidence_is_a_threat() -> None:
 
 
 def test_the_world_a_run_had_is_a_threat_where_it_is_not_the_real_one() -> None:
-    threats = " ".join(threats_to(replace(PASS, level="live")))
+    threats = " ".join(limits_of(replace(PASS, level="live")))
 
     for word in ("not MySQL", "not containers", "without Spark"):
         assert word in threats
 
 
 def test_a_simulated_run_is_a_threat_to_what_it_says_of_a_real_one() -> None:
-    assert any("are models" in line for line in threats_to(replace(PASS, level="sim")))
+    assert any("are models" in line for line in limits_of(replace(PASS, level="sim")))
 
 
 def test_a_pass_in_containers_with_everything_observed_has_no_threat_of_its_world() -> None:
     world = replace(PASS.world, kind="containers", server="MySQL 9.7.4")
 
-    assert not any("MySQL" in line or "containers" in line for line in threats_to(replace(PASS, world=world)))
+    assert not any("MySQL" in line or "containers" in line for line in limits_of(replace(PASS, world=world)))
 
 
 def test_each_threat_is_said_once() -> None:

@@ -26,7 +26,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def printed(*outcomes: RunOutcome, color: bool | None = None) -> str:
     stream = io.StringIO()
-    print_outcomes(outcomes, console=terminal(stream, color=color))
+    print_outcomes(outcomes, console=terminal(stream, color=color), is_whole=True)
     return stream.getvalue()
 
 

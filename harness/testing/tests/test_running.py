@@ -64,7 +64,7 @@ def test_a_wrong_function_is_convicted_with_the_explanation_u5() -> None:
 
     assert not judged.verdict.holds
     assert "V8" in judged.verdict.violated
-    assert "Let:" in judged.verdict.explanation
+    assert "V8 exactly once: " in judged.verdict.explanation
     assert "✗ VIOLATED" in judged.verdict.explanation
 
 

@@ -7,7 +7,7 @@ nearest name, never an empty selection. The duration is estimated from the sourc
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
@@ -47,8 +47,11 @@ def folders() -> dict[str, str]:
     return _folders(catalogue())
 
 
-def resolve(names: Iterable[str | Path]) -> list[Path]:
-    """The scenario files for paths, folders (the catalogue's by name), scenario names or `all`, without repetition."""
+def resolve(names: Iterable[str | Path], *, of_jobs: Mapping[str, Path] | None = None) -> list[Path]:
+    """The scenario files for paths, folders (the catalogue's by name), scenario names or `all`, without repetition.
+
+    `of_jobs`: the scenarios that an unknown name may have meant, where the command runs jobs.
+    """
     shipped = catalogue()
     found: dict[Path, None] = {}
     unknown: list[str] = []
@@ -57,8 +60,10 @@ def resolve(names: Iterable[str | Path]) -> list[Path]:
         unknown += [] if files is not None else [str(name)]
         found |= dict.fromkeys(files or [])
     if unknown:
-        told = [f"there is no scenario, file or folder `{name}`{_nearest(name, shipped)}" for name in unknown]
-        raise UsageError("\n".join(told), fix="`floodmark list scenarios` lists them")
+        nearest = [*shipped, *_folder_names(shipped), "all"] if of_jobs is None else [*of_jobs, "all"]
+        told = [f"there is no scenario, file or folder `{name}`{_nearest(name, nearest)}" for name in unknown]
+        listing = f"`floodmark list scenarios{'' if of_jobs is None else ' --jobs'}`"
+        raise UsageError("\n".join(told), fix=f"{listing} lists them")
     if not found:
         raise NothingRan("no scenario was named", fix="name files, folders or scenarios, or write `all`")
     return list(found)
@@ -107,12 +112,11 @@ def _files_below(folder: Path) -> Iterator[Path]:
     yield from (path for path in sorted(found) if path.is_file())
 
 
-def _nearest(name: str, shipped: dict[str, Path]) -> str:
+def _nearest(name: str, known: Sequence[str]) -> str:
     stem = Path(name).stem
     beside = sorted(map(str, Path(name).parent.glob("*.y*ml"))) if name.endswith(_SUFFIXES) else []
-    inside = [known for known in shipped if stem and stem in known]
-    close = get_close_matches(name, beside, n=1) or inside[:1]
-    close = close or get_close_matches(stem, [*shipped, *_folder_names(shipped), "all"], n=1)
+    inside = [one for one in known if stem and stem in one]
+    close = get_close_matches(name, beside, n=1) or inside[:1] or get_close_matches(stem, known, n=1)
     return f"; did you mean `{close[0]}`?" if close else ""
 
 

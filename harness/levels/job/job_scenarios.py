@@ -65,7 +65,7 @@ def _paths(names: Iterable[str | Path]) -> Iterator[Path]:
     seen: set[Path] = set()
     for name in map(str, names):
         here = list(shipped.values()) if name == "all" else [shipped[name]] if name in shipped else None
-        for path in resolve([name]) if here is None else here:
+        for path in resolve([name], of_jobs=shipped) if here is None else here:
             if path not in seen:
                 seen.add(path)
                 yield path

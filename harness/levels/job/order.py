@@ -78,7 +78,9 @@ _GATE = "gate"
 
 
 def job_named(given: JobGiven, *, beside: Path | None = None) -> tuple[JobFile, str]:
-    """The job, and how `--job` names it from any folder; a file is looked for in the folder `beside` first.
+    """The job, and how `--job` names it from here, below this folder by a path that can be pasted into a ticket.
+
+    A file is looked for in the folder `beside` first.
 
     Raises ScenarioProblems with all mistakes of the file, and UsageError if there is no such file or command.
     """
@@ -86,7 +88,8 @@ def job_named(given: JobGiven, *, beside: Path | None = None) -> tuple[JobFile, 
     for path in [*([beside / text] if beside is not None else []), Path(text)]:
         file = path / _NAME if path.is_dir() else path
         if file.is_file():
-            return read_job(file), str(file.absolute())
+            whole, here = file.absolute(), Path.cwd()
+            return read_job(file), str(whole.relative_to(here) if whole.is_relative_to(here) else whole)
     if isinstance(given, Path) or (text.endswith(".toml") and not any(mark in text for mark in " :")):
         message = f"there is no job file {text}"
         raise UsageError(message, fix="name a file that exists; `floodmark init --job` writes one")

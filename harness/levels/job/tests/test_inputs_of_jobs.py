@@ -187,6 +187,11 @@ def test_a_job_takes_records_keys_and_faults_of_an_ordinary_scenario() -> None:
     assert scenario.faults
 
 
+def test_of_an_unknown_name_the_nearest_scenario_of_jobs_is_named_h5() -> None:
+    with pytest.raises(UsageError, match="did you mean `killed-after-commit`"):
+        load_jobs(["killed-after-comit"])
+
+
 def test_what_no_job_can_do_of_an_ordinary_scenario_is_refused_at_its_line() -> None:
     with pytest.raises(
         ScenarioProblems, match=r"connections-cut.yaml:\d+:\d+: a `call` happens inside an operator"

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.levels.job.job_file import JobFile, job_of_command, read_job
+from harness.levels.job.order import job_named
 from harness.scenario.yaml_text import ScenarioProblems
 from harness.system.errors import UsageError
 
@@ -118,3 +119,17 @@ def test_a_bare_command_or_callable_is_a_job() -> None:
 def test_a_job_file_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="floodmark init --job"):
         read_job(tmp_path / "none.toml")
+
+
+def test_a_job_below_the_current_folder_is_named_by_the_path_from_there_h5(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below" / "job.toml").write_text(WHOLE)
+    monkeypatch.chdir(tmp_path)
+
+    assert job_named(tmp_path / "below")[1] == "below/job.toml"
+    monkeypatch.chdir("/")
+    assert Path(job_named(tmp_path / "below")[1]) == (tmp_path / "below" / "job.toml").relative_to("/")
+    monkeypatch.chdir(Path(__file__).parent)
+    assert job_named(tmp_path / "below")[1] == str(tmp_path / "below" / "job.toml")

@@ -33,6 +33,7 @@ _ABSENT: Final = frozenset({"lost", "no-effect", "row-missing"})
 """Without `missing` of a checkpoint (V10), whose record may still be in the table."""
 _TAKES_WAS: Final = frozenset({"lost", "taken back", "doubled", "wrong", "never offered", "never done"})
 _ODD: Final = ("missing", "doubled", "disordered")
+_DAMAGE: Final = {"missing": "lost", "doubled": "doubled", "disordered": "out of order"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,16 +85,33 @@ def banner_of_all(banners: Sequence[tuple[RunOutcome, Banner]], headline: Readin
         for number in told.numbers:
             sums[number.name] = sums.get(number.name, 0) + number.count
     first = "".join(f"{told.broke} ({run.scenario}, seed {run.seed})" for run, told in broken[:1])
-    against = sum(bool(told.contradiction) for _, told in banners)
+    caught = _caught(banners) if headline.tone is Tone.GOOD else ""
+    against = sum(bool(told.contradiction) for run, told in banners if not (caught and run.convicts))
     runs = "1 run is" if against == 1 else f"{against} runs are"
     return Banner(
         broke=first,
-        rest=headline.sentence,
+        rest=f"{caught}{headline.sentence}",
         numbers=tuple(_number(name, count) for name, count in sums.items()),
         contradiction=f"{runs} green although records are missing, doubled or out of order; each says why."
         if against and headline.tone is Tone.GOOD
         else "",
     )
+
+
+def _caught(banners: Sequence[tuple[RunOutcome, Banner]]) -> str:
+    """What a planted defect did, that it was caught, and whether the run passes without it; empty: none was planted."""
+    planted = [(run, told) for run, told in banners if run.convicts]
+    if not planted:
+        return ""
+    run, told = planted[0]
+    counts = {number.name: number.count for number in told.numbers}
+    damage = [f"{counts[name]} {word}" for name, word in _DAMAGE.items() if counts.get(name)]
+    offered = f" of {counts['offered']} records" if "offered" in counts else ""
+    said = f": {', '.join(damage)}{offered}" if damage else ""
+    clean = any(not other.convicts and other.scenario == run.scenario for other, _ in banners)
+    without = " Without it the same scenario passes." if clean else ""
+    more = f" So were {len(planted) - 1} more." if len(planted) > 1 else ""
+    return f"We planted a bug ({run.mutant}), and it was caught{said}.{without}{more} "
 
 
 def gravest(outcome: RunOutcome) -> list[InvariantVerdict]:

@@ -7,7 +7,6 @@ the command goes on; however it ends, it reports what it has.
 from __future__ import annotations
 
 import os
-import re
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from click.core import ParameterSource
 
 from harness.cli.completion import scenario_names
 from harness.cli.options import (
+    budget_option,
     expected_option,
     mutant_option,
     on_option,
@@ -52,8 +52,7 @@ _NOT_OF_JOBS = ("sut", "expected", "sql", "mutant", "corpus", "keep_going", "on"
 @expected_option
 @sql_option
 @mutant_option
-@option("--budget", default=_BUDGET, show_default=True, metavar="10m|90s|SECONDS",
-        help="Time until it ends without a violation; shrinking has as much again.")  # fmt: skip
+@budget_option(default=_BUDGET, help="Time until it ends without a violation; shrinking has as much again.")
 @option("--runs", type=click.IntRange(min=1), default=None,
         help="The largest number of runs, besides the budget in time.  [default: no limit]")  # fmt: skip
 @option("--jobs", type=click.IntRange(min=1), default=None, help="Processes.  [default: one for each core]")
@@ -92,7 +91,6 @@ def explore(scenarios: tuple[str, ...], **asked: Any) -> int:
         from harness.cli.job_finds import explore_job
 
         _refuse_with_job()
-        asked["budget_s"] = _seconds(asked["budget"])
         return explore_job(scenarios, asked)
     plan, corpus_notes = _plan(scenarios, asked)
     for note in corpus_notes:
@@ -146,7 +144,6 @@ def _plan(scenarios: Sequence[str], asked: dict[str, Any]) -> tuple[Plan, list[s
     from harness.system.errors import NothingRan
     from harness.testing.running import check_expected
 
-    asked["budget_s"] = _seconds(asked["budget"])
     check_sut(asked["sut"], asked["mutant"], "sim", "continuous")
     check_expected(asked["expected"], asked["sut"])
     subject = Subject(
@@ -188,16 +185,6 @@ def _plan(scenarios: Sequence[str], asked: dict[str, Any]) -> tuple[Plan, list[s
         ),
         notes,
     )
-
-
-def _seconds(text: str) -> float:
-    """`10m`, `90s`, `500ms`, or a number of seconds."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h)?", text.strip())
-    seconds = float(found[1]) * {"ms": 0.001, None: 1, "s": 1, "m": 60, "h": 3600}[found[2]] if found else 0.0
-    if not found or seconds <= 0:
-        message = f"--budget {text!r} is not a time greater than 0"
-        raise UsageError(message, fix="write for example 10m, 90s or 600")
-    return seconds
 
 
 class _Command:
@@ -255,7 +242,7 @@ class _Command:
         runs = "" if plan.runs is None else f" or {plan.runs} runs"
         begins = f"{len(plan.given)} scenarios given, " if plan.given else ""
         click.echo(
-            f"explore  {what}: seed {plan.seed}, {asked['budget']}{runs}, {machines(jobs, asked['on'])}, "
+            f"explore  {what}: seed {plan.seed}, {asked['budget']:g} s{runs}, {machines(jobs, asked['on'])}, "
             f"{begins}{len(plan.shelf)} to shorten and change",
             err=True,
         )
@@ -270,7 +257,7 @@ class _Command:
             with self._machines(jobs) as executors, self._progress() as show:
                 using = Exploring(
                     executors=executors,
-                    deadline=Deadline(self._asked["budget_s"]),
+                    deadline=Deadline(self._asked["budget"]),
                     stopped=self._stop.is_set,
                     on_kept=self._keeper(),
                     on_run=lambda explored: show(explored, (monotonic_us() - began_us) / 1e6),
@@ -297,7 +284,7 @@ class _Command:
         from harness.explore.finds import grouped
         from harness.system.clock import Deadline
 
-        deadline = Deadline(self._asked["budget_s"])
+        deadline = Deadline(self._asked["budget"])
         verbose = self._asked["verbose"] and not self._asked["quiet"]
         for group in grouped(
             self._explored.to_shrink(keep_going=self._plan.keep_going),

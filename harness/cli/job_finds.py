@@ -63,7 +63,7 @@ class _Exploration:
         level.refuse(find.order)
         level.refuse_blindness(None)
         self._say(
-            f"explore  {asked['job']}: seed {asked['seed']}, {asked['budget']}, {self._lanes} processes"
+            f"explore  {asked['job']}: seed {asked['seed']}, {asked['budget']:g} s, {self._lanes} processes"
         )
         opening = Opening(announce=lambda text: self._say(f"world    {text}"), world=asked["world"])
         with level.open(opening) as plays:
@@ -71,7 +71,7 @@ class _Exploration:
             plan = JobPlan(
                 find=find, seed=asked["seed"], calm=calm.messages, shelf=self._shelf(find), lanes=self._lanes
             )
-            explored, deadline = JobExplored(), Deadline(asked["budget_s"])
+            explored, deadline = JobExplored(), Deadline(asked["budget"])
             began_us = monotonic_us()
 
             def goes_on() -> bool:
@@ -97,7 +97,7 @@ class _Exploration:
             _make_small(
                 first,
                 run,
-                budget_s=asked["budget_s"],
+                budget_s=asked["budget"],
                 on_step=Steps(quiet=not shows_steps, verbose=shows_steps),
                 stop=self._stop,
                 folder=asked["found"],

@@ -6,6 +6,7 @@ Precedence: command line, environment (`FLOODMARK_<OPTION>`), pyproject.toml, de
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -29,6 +30,25 @@ CAMPAIGN = ("world", "proxy", "jobs", "report", "keep", "budget", "offline", "fo
 def option(name: str, *names: str, **rest: Any) -> Callable[[_Command], _Command]:
     """An option of click that `FLOODMARK_<NAME>` sets too; `name` is its long form."""
     return click.option(name, *names, envvar=f"FLOODMARK_{name[2:].upper().replace('-', '_')}", **rest)
+
+
+def budget_option(*, default: str | None, help: str) -> Callable[[_Command], _Command]:  # noqa: A002 - click's word
+    """`--budget`, in seconds as a float, or None."""
+
+    def seconds(ctx: click.Context, param: click.Parameter, text: str | None) -> float | None:
+        if text is None:
+            return None
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h)?", text.strip())
+        value = (
+            float(found[1]) * {"ms": 0.001, None: 1, "s": 1, "m": 60, "h": 3600}[found[2]] if found else 0.0
+        )
+        if value <= 0:
+            message = f"{text!r} is not a time greater than 0; write for example 10m, 90s or 600"
+            raise click.BadParameter(message, ctx=ctx, param=param)
+        return value
+
+    return option("--budget", default=default, show_default=default is not None, metavar="10m|90s|SECONDS",
+                  callback=seconds, help=help)  # fmt: skip
 
 
 def refuse_no_world(level: str, world: str) -> None:
@@ -205,8 +225,8 @@ def run_options(command: _Command) -> _Command:
                 default="on-failure", show_default=True,
                 help="For which runs to keep raw event files and worker logs in the report's folder; "
                      "database: always, and the server's data too (live, spark; local world)."),
-        option("--budget", type=click.FloatRange(min=0, min_open=True), default=None,
-                help="Time limit of the whole command in seconds; runs not done by then are given up."),
+        budget_option(default=None,
+                help="Time limit of the whole command; runs not done by then are given up."),
         option("--offline", is_flag=True, help="Use no network: pull no image."),
         speech_options,
     ):  # fmt: skip

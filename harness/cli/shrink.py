@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.cli.completion import scenario_names
-from harness.cli.options import invariant_option, option, server_option, sql_option
+from harness.cli.options import budget_option, invariant_option, option, server_option, sql_option
 from harness.system.errors import Exit, UsageError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from harness.history.event import Event
     from harness.scenario.model import Scenario, Sql
 
-_BUDGET_S = 120.0
+_BUDGET = "2m"
 
 
 @click.command()
@@ -43,8 +43,7 @@ _BUDGET_S = 120.0
 @invariant_option
 @option("--found", "folder", type=click.Path(file_okay=False, path_type=Path), default=Path("found"),
         show_default=True, help="Folder of the saved find.")  # fmt: skip
-@option("--budget", type=click.FloatRange(min=0, min_open=True), default=_BUDGET_S, show_default=True,
-        help="Time limit in seconds; the smallest so far is saved.")  # fmt: skip
+@budget_option(default=_BUDGET, help="Time limit; the smallest so far is saved.")
 @server_option
 @option("--quiet", "-q", is_flag=True, help="Show no steps.")
 @option("--verbose", "-v", is_flag=True,

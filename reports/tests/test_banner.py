@@ -243,6 +243,20 @@ def test_a_green_planted_defect_says_that_its_damage_is_real(tmp_path: Path) -> 
     assert "Green means that the planted defect was found. Its damage is real: 5 missing." in page
 
 
+def test_over_a_run_with_a_planted_defect_and_one_without_stands_what_it_did_and_that_it_was_caught_h4(
+    tmp_path: Path,
+) -> None:
+    clean = pass_outcome(tmp_path)
+    planted = replace(lost_outcome(tmp_path, mutant="forgets", convicts=("V8",)), scenario=clean.scenario)
+    outcomes = [clean, planted]
+
+    banner = banner_of_all([(one, told(one)) for one in outcomes], headline_of(outcomes), whole=True)
+
+    assert banner.rest.startswith("We planted a bug (forgets), and it was caught: 5 lost of ")
+    assert "Without it the same scenario passes. 2 runs: 2 as expected" in banner.rest
+    assert not banner.contradiction
+
+
 def test_over_several_runs_the_first_that_broke_leads_and_their_numbers_are_added(tmp_path: Path) -> None:
     outcomes = [pass_outcome(tmp_path), lost_outcome(tmp_path)]
     banner = banner_of_all([(o, told(o)) for o in outcomes], headline_of(outcomes), whole=True)

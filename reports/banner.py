@@ -99,7 +99,10 @@ def banner_of_all(banners: Sequence[tuple[RunOutcome, Banner]], headline: Readin
 
 
 def _caught(banners: Sequence[tuple[RunOutcome, Banner]]) -> str:
-    """What a planted defect did, that it was caught, and whether the run passes without it; empty: none was planted."""
+    """What the first planted defect did, that it was caught, and whether its scenario passes without it.
+
+    Empty: none was planted.
+    """
     planted = [(run, told) for run, told in banners if run.convicts]
     if not planted:
         return ""
@@ -110,7 +113,7 @@ def _caught(banners: Sequence[tuple[RunOutcome, Banner]]) -> str:
     said = f": {', '.join(damage)}{offered}" if damage else ""
     clean = any(not other.convicts and other.scenario == run.scenario for other, _ in banners)
     without = " Without it the same scenario passes." if clean else ""
-    more = f" So were {len(planted) - 1} more." if len(planted) > 1 else ""
+    more = f" Caught like it: {len(planted) - 1} more." if len(planted) > 1 else ""
     return f"We planted a bug ({run.mutant}), and it was caught{said}.{without}{more} "
 
 

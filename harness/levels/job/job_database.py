@@ -57,10 +57,7 @@ class TableFacts:
     """A foreign key by which its rows change and the log shows none of it; empty: there is no such key."""
     without_transactions: str = ""
     """Its engine, if that has no transactions."""
-
-    @property
-    def is_view(self) -> bool:
-        return " VIEW " in self.made_by.partition("`")[0]
+    is_view: bool = False
 
 
 def audited_session(transaction: LoggedTransaction) -> int | None:
@@ -121,12 +118,13 @@ class JobDatabase:
         `known`: the answer, if the table was made by the same statement; `judged`: the columns that are compared.
         """
         try:
-            ((_, statement, *_),) = (row.values() for row in self._rows(f"SHOW CREATE TABLE `{table}`"))
+            (shown,) = self._rows(f"SHOW CREATE TABLE `{table}`")
         except pymysql.ProgrammingError as error:
             if error.args[0] == ER.NO_SUCH_TABLE:
                 return None
             raise
-        made_by = re.sub(r" AUTO_INCREMENT=\d+", "", statement)
+        is_view = "View" in shown  # the name of its first column
+        made_by = re.sub(r" AUTO_INCREMENT=\d+", "", shown["Create View" if is_view else "Create Table"])
         if made_by == known.made_by:
             return known
         types, lengths = self._columns(table)
@@ -136,6 +134,7 @@ class JobDatabase:
             lengths=lengths,
             cascades=self._cascades(table, judged=judged),
             without_transactions=self._without_transactions(table),
+            is_view=is_view,
         )
 
     def _columns(self, table: str) -> tuple[Mapping[str, str], Mapping[str, int]]:

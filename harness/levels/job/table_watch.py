@@ -36,7 +36,7 @@ class TableWatch:
     columns: SinkColumns | None = None
     """None: the table is not there yet."""
     facts: TableFacts = field(default_factory=TableFacts)
-    """What the server says of the table; before it is there, of that of the calm twin."""
+    """What the server says of the table; until it is there, what it said of the calm twin's."""
     replay: SinkReplay | None = None
     """The rows that the log shows by now; None: the table is not there yet."""
     why_no_audit: str = ""
@@ -118,7 +118,7 @@ class TableWatch:
         return [*sink.id, *sink.values, *([sink.j] if sink.j else [])]
 
     def _ask(self) -> bool:
-        """Whether the table is there, and the server says what it is: a fault may have that down."""
+        """Learns the facts of the table; returns whether it is there, and the server answers."""
         try:
             found = self.database.facts(self.sink.table, judged=self._judged, known=self.facts)
         except (pymysql.MySQLError, OSError):

@@ -59,6 +59,17 @@ _IN_C: Final = frozenset({"_mysql_connector"})
 """Modules without which their library takes Python."""
 
 
+def received(recv: Callable[[int], bytes]) -> bytes | None:
+    """The next message of the pipe, whose ends take turns, so that it is the only one; None: the other end has gone."""
+    data = b""
+    while len(data) < SIZE.size or len(data) < SIZE.size + SIZE.unpack_from(data)[0]:
+        read = recv(READ_MAX)
+        if not read:
+            return None
+        data += read
+    return data[SIZE.size :]
+
+
 class Escaped(BaseException):
     """The job has left virtual time; nothing of it may go on."""
 
@@ -98,22 +109,16 @@ class World:
         ops, self._ops = self._ops, []
         data = pickle.dumps((what, argument, ops), protocol=5)
         self._send(SIZE.pack(len(data)) + data)
-        self.now_us, answer, news = pickle.loads(self._read())  # noqa: S301 - our own
+        told = received(self._recv)
+        if told is None:
+            os._exit(1)  # the world has gone
+        self.now_us, answer, news = pickle.loads(told)  # noqa: S301 - our own
         for number, kind, value in news:
             if kind == "signal":
                 _be_told(value)
             elif number in self._ends:
                 self._ends[number].hear(kind, value)
         return answer
-
-    def _read(self) -> bytes:
-        data = b""
-        while len(data) < SIZE.size or len(data) < SIZE.size + SIZE.unpack_from(data)[0]:
-            read = self._recv(READ_MAX)
-            if not read:
-                os._exit(1)  # the world has gone
-            data += read
-        return data[SIZE.size :]
 
     # ---------------------------------------------------------------------------------- connections
 
@@ -474,7 +479,7 @@ def live(
         os.closerange(pipe.fileno() + 1, 1 << 12)
         _be_a_process(folder, environment, log)
         for name in own:
-            del sys.modules[name]
+            sys.modules.pop(name, None)
         newest = next(reversed(sys.modules))
         _be_drawn(seed)
         world = World(pipe)
@@ -579,7 +584,8 @@ def is_python(command: Sequence[str]) -> bool:
 def own_modules(count: int) -> Sequence[str]:
     """The modules of this process that each start imports anew, such as what `claims.expected` is imported from.
 
-    `count`: how many there are. Asked before the fork: a child that looks at each of them copies a third of the memory.
+    `count`: how many modules there are, so that it looks anew when there are more. Called before the fork: a child that
+    looks at each of them copies a third of the memory.
     """
     del count
     files = {name: getattr(module, "__file__", None) for name, module in list(sys.modules.items())}

@@ -22,7 +22,7 @@ from typing import Any, Final
 from harness.database.simulated.hub import Actor, Hub
 from harness.faults.real.sites import LiveStart
 from harness.levels.job.processes import JobStarts
-from harness.levels.virtual.inside import READ_MAX, SIZE, live, own_modules
+from harness.levels.virtual.inside import READ_MAX, SIZE, live, own_modules, received
 from harness.levels.virtual.network import Network, Socket
 from harness.system.clock import monotonic_us
 from harness.system.errors import SutError, WorldError
@@ -169,20 +169,14 @@ class JobProcess:
 
     def _read(self) -> tuple[str, Any, list[tuple[Any, ...]]] | None:
         """What the child asks; None: it has ended. Raises WorldError if it computes for too long."""
-        data = b""
-        while len(data) < SIZE.size or len(data) < SIZE.size + SIZE.unpack_from(data)[0]:
-            try:
-                read = self._pipe.recv(READ_MAX)
-            except BlockingIOError:
-                message = f"the job computed for {_BUSY_S} s without waiting for anything"
-                raise WorldError(message, fix="run it with --level job") from None
-            except OSError:
-                return None
-            if not read:
-                return None
-            data += read
-        asked: tuple[str, Any, list[tuple[Any, ...]]] = pickle.loads(data[SIZE.size :])  # noqa: S301 - our own child
-        return asked
+        try:
+            data = received(self._pipe.recv)
+        except BlockingIOError:
+            message = f"the job computed for {_BUSY_S} s without waiting for anything"
+            raise WorldError(message, fix="run it with --level job") from None
+        except OSError:
+            return None
+        return None if data is None else pickle.loads(data)  # noqa: S301 - our own child
 
     def _answer(self, answer: object) -> None:
         news, self._news = self._news, []

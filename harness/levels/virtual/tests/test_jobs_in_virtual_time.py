@@ -14,7 +14,7 @@ from harness.levels.job.order import job_named
 from harness.levels.job.sweep import every_point, pairs_of, settings_of, settings_of_pair
 from harness.levels.virtual.level import VirtualJobLevel, VirtualPlays
 from harness.levels.virtual.tests.virtual_jobs import EXAMPLES, JobWith, job_with, made, order_of, plays
-from harness.system.errors import CannotHere, SutError, UsageError
+from harness.system.errors import CannotHere, SutError, UsageError, WorldError
 
 __all__ = ["job_with", "plays"]
 
@@ -160,6 +160,21 @@ def test_a_jobs_sleep_is_virtual_and_sigterm_is_its_own(
     assert (second, day) == (f"{int(float(instant))}.0", "2026-01-01")
     again = made(plays, order_of(job, "killed-after-commit", FEW), tmp_path / "again")
     assert (again.folder / "job" / "state" / "told.txt").read_text() == told, "chance and calendar repeat"
+
+
+def test_a_sink_that_is_a_view_is_refused_because_the_log_does_not_show_its_changes(
+    plays: VirtualPlays, tmp_path: Path, job_with: JobWith
+) -> None:
+    job = job_with("clients.py", "pymysql")
+    made_as_view = tmp_path / "view.sql"
+    made_as_view.write_text(
+        (EXAMPLES / "sink.sql").read_text().replace("TABLE enriched", "TABLE behind")
+        + "CREATE VIEW enriched AS SELECT * FROM behind;\n"
+    )
+    job = job.model_copy(update={"sink": job.sink.model_copy(update={"schema_file": str(made_as_view)})})
+
+    with pytest.raises(WorldError, match="sink.table enriched is a view"):
+        made(plays, order_of(job, "killed-after-commit", FEW), tmp_path / "run")
 
 
 def test_a_job_that_is_no_python_is_refused(job_with: JobWith) -> None:
